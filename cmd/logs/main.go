@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -41,6 +42,12 @@ var serverNames = []string{
 // control.
 const clientQPS, clientBurst = 200, 400
 
+// The limits of requests about Tekton's runs and about pods, for traces.
+const tracesQPS, tracesBurst = 20, 40
+
+// maxObject bounds an object of the API server, in bytes.
+const maxObject = 4 << 20
+
 func main() {
 	var s settings
 	flag.StringVar(&s.directory, "directory", "", "the directory of the logs, on a file system with hard links, for a single replica; or set -bucket")
@@ -48,7 +55,7 @@ func main() {
 	flag.StringVar(&s.listen, "listen", ":8443", "the address to serve the API on, over TLS")
 	flag.StringVar(&s.listenProxied, "listen-proxied", ":8444", "the address to serve users on for whom the API server asks (an APIService), over TLS with its front proxy's certificate")
 	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
-	addExportFlags(&s.export)
+	addExportFlags(&s.export, &s.traces)
 	kubeconfig := flag.String("kubeconfig", "", "the path of a kubeconfig, outside of a cluster")
 	version.AddFlag("logs")
 	flag.Parse()
@@ -62,13 +69,16 @@ func main() {
 	}
 }
 
-// addExportFlags adds the flags for sending logs on.
-func addExportFlags(o *export.Options) {
+// addExportFlags adds the flags for sending logs and traces on.
+func addExportFlags(o, traces *export.Options) {
+	flag.StringVar(&traces.URL, "export-traces", "", "the URL to send the spans of containers on to that are traced, by OTLP over HTTP, such as https://HOST:4318/v1/traces")
+	flag.StringVar(&traces.Headers, "export-traces-headers", "", "a file with headers for -export-traces, as that of -export-headers")
+	flag.StringVar(&traces.CA, "export-traces-ca", "", "a file with the certificates of the CA of -export-traces, as PEM, instead of those of the system")
 	flag.StringVar(&o.URL, "export-otlp", "", "the URL to send logs on to, by OTLP over HTTP, such as https://HOST:4318/v1/logs for a collector or https://HOST:3100/otlp/v1/logs for Loki")
 	flag.StringVar(&o.Headers, "export-headers", "", "a file with headers for -export-otlp, NAME: VALUE on each line, such as a key of a Secret that is mounted")
 	flag.StringVar(&o.CA, "export-ca", "", "a file with the certificates of the CA of -export-otlp, as PEM, instead of those of the system")
-	flag.DurationVar(&o.Timeout, "export-timeout", 30*time.Second, "how long a request to -export-otlp may take, a minute at most")
-	flag.Func("export-namespaces", "the namespaces whose logs are sent on, separated by commas; all if it isn't set", func(value string) error {
+	flag.DurationVar(&o.Timeout, "export-timeout", 30*time.Second, "how long a request to -export-otlp or -export-traces may take, a minute at most")
+	flag.Func("export-namespaces", "the namespaces whose logs and traces are sent on, separated by commas; all if it isn't set", func(value string) error {
 		o.Namespaces = strings.Split(value, ",")
 		return nil
 	})
@@ -96,7 +106,28 @@ func start(ctx context.Context, logger *slog.Logger, kubeconfig string, s settin
 	if err != nil {
 		return fmt.Errorf("creating a Kubernetes client: %w", err)
 	}
-	return run(ctx, logger, clients{client, untyped.Resource(apiServices)}, s)
+	config.QPS, config.Burst = tracesQPS, tracesBurst
+	reader, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating a Kubernetes client: %w", err)
+	}
+	return run(ctx, logger, clients{client, untyped.Resource(apiServices), readOf(reader)}, s)
+}
+
+// readOf returns a function that reads objects of the API server.
+func readOf(client kubernetes.Interface) export.Read {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		body, err := client.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").Stream(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer body.Close()
+		content, err := io.ReadAll(io.LimitReader(body, maxObject+1))
+		if err == nil && len(content) > maxObject {
+			err = fmt.Errorf("reading %s: it has more than %d bytes", path, maxObject)
+		}
+		return content, err
+	}
 }
 
 func clusterConfig(kubeconfig string) (*rest.Config, error) {

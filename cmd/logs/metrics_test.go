@@ -63,7 +63,9 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	storage.MeasureSpace(nil, d)
 	api.New(nil, nil, logger).RegisterMetrics(d)
 	_ = keeper.New(nil, nil, logger, d)
-	_, err := newExporter(api.New(nil, nil, logger), nil, nil, logger, d, settings{export: export.Options{URL: "http://collector:4318/v1/logs", Timeout: time.Second}})
+	_, err := newExporters(api.New(nil, nil, logger), nil, nil, nil, logger, d, settings{
+		export: export.Options{URL: "http://collector:4318/v1/logs", Timeout: time.Second}, traces: export.Options{URL: "http://collector:4318/v1/traces"},
+	})
 	require.NoError(t, err)
 	registerBuild(d)
 	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger))})

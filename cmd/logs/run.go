@@ -33,13 +33,14 @@ import (
 // settings are the values of the flags.
 type settings struct {
 	directory, bucket, listen, listenProxied, probes string
-	export                                           export.Options // without a URL, nothing is sent on
+	export, traces                                   export.Options // without a URL, nothing is sent on
 }
 
 // clients are the clients of the API server.
 type clients struct {
 	kubernetes.Interface
 	apiServices dynamic.ResourceInterface
+	read        export.Read
 }
 
 // registerBuild registers the metric of this program's version.
@@ -80,20 +81,37 @@ func newKeeper(store *streams.Store, bucket storage.Bucket, logger *slog.Logger,
 	return k
 }
 
-// newExporter has a service send logs on, if that is asked for, and returns what runs then.
-func newExporter(service *api.Server, store *streams.Store, bucket storage.Bucket, logger *slog.Logger, registry prometheus.Registerer, s settings) (run func(context.Context) error, err error) {
-	if s.export.URL == "" {
-		return func(context.Context) error { return nil }, nil
+// newExporters has a service send lines and spans on, as far as that is asked for, and returns
+// what runs then.
+func newExporters(service *api.Server, store *streams.Store, bucket storage.Bucket, read export.Read, logger *slog.Logger, registry prometheus.Registerer, s settings) (run []func(context.Context) error, err error) {
+	pause := export.PauseOnVolume
+	if s.bucket != "" {
+		pause = export.PauseOnBucket
 	}
-	if s.export.Pause = export.PauseOnVolume; s.bucket != "" {
-		s.export.Pause = export.PauseOnBucket
+	s.export.Pause, s.traces.Pause = pause, pause
+	s.traces.Timeout, s.traces.Namespaces = s.export.Timeout, s.export.Namespaces
+	var exporters []*export.Exporter
+	if s.export.URL != "" {
+		lines, err := export.New(store, bucket, s.export, logger, registry)
+		if err != nil {
+			return nil, err
+		}
+		exporters = append(exporters, lines)
 	}
-	exporter, err := export.New(store, bucket, s.export, logger, registry)
-	if err != nil {
-		return nil, err
+	if s.traces.URL != "" {
+		spans, err := export.NewSpans(store, bucket, s.traces, read, logger, registry)
+		if err != nil {
+			return nil, err
+		}
+		exporters = append(exporters, spans)
 	}
-	service.Export(exporter)
-	return exporter.Run, nil
+	for _, e := range exporters {
+		run = append(run, e.Run)
+	}
+	if len(exporters) > 0 {
+		service.Export(export.Exporters(exporters))
+	}
+	return run, nil
 }
 
 // publishing publishes the address and the CA of the service until ctx is done.
@@ -144,7 +162,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	maintenance, notifier := newKeeper(store, bucket, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
 	service.Limit(maintenance)
 	service.Notify(notifier)
-	exports, err := newExporter(service, store, bucket, logger, registry, s)
+	exports, err := newExporters(service, store, bucket, client.read, logger, registry, s)
 	if err != nil {
 		return err
 	}
@@ -164,7 +182,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	publishing(ctx, group, logger, client, address, ca.PEM())
 	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
 	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
-	for _, work := range []func(context.Context) error{maintenance.Run, notifier.Run, exports} {
+	for _, work := range append(exports, maintenance.Run, notifier.Run) {
 		group.Go(func() error { return work(ctx) })
 	}
 	err = group.Wait()

@@ -65,7 +65,7 @@ func withAPIService(client *fake.Clientset) clients {
 	service := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiServiceName},
 	}}
-	return clients{client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), service).Resource(apiServices)}
+	return clients{client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), service).Resource(apiServices), nil}
 }
 
 // A service is a log service that runs in this process.

@@ -23,7 +23,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	logscollector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/entrypointer/entrypointer/internal/logs/export"
@@ -109,22 +111,35 @@ func sends(t *testing.T, to string) {
 
 var lines = []string{"first line", "second \uFFFD line", "[5 bytes were dropped]"}
 
+// receive decodes a request of OTLP.
+func receive(t *testing.T, r *http.Request, to proto.Message) {
+	t.Helper()
+	unpacked, err := gzip.NewReader(r.Body)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	body, _ := io.ReadAll(unpacked)
+	if err := proto.Unmarshal(body, to); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestACollectorPassesOnWhatItGets(t *testing.T) {
 	var mu sync.Mutex
 	var got []*logspb.ResourceLogs
+	var traces []*tracepb.ResourceSpans
 	behind := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		unpacked, err := gzip.NewReader(r.Body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		body, _ := io.ReadAll(unpacked)
-		var request logscollector.ExportLogsServiceRequest
-		if err := proto.Unmarshal(body, &request); err != nil {
-			t.Error(err)
-		}
 		mu.Lock()
 		defer mu.Unlock()
+		if r.URL.Path == "/v1/traces" {
+			var request tracecollector.ExportTraceServiceRequest
+			receive(t, r, &request)
+			traces = append(traces, request.ResourceSpans...)
+			return
+		}
+		var request logscollector.ExportLogsServiceRequest
+		receive(t, r, &request)
 		got = append(got, request.ResourceLogs...)
 	}))
 	defer behind.Close()
@@ -135,10 +150,13 @@ receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
 exporters: {otlp_http: {endpoint: %q}}
 service:
   telemetry: {metrics: {level: none}}
-  pipelines: {logs: {receivers: [otlp], exporters: [otlp_http]}}
+  pipelines:
+    logs: {receivers: [otlp], exporters: [otlp_http]}
+    traces: {receivers: [otlp], exporters: [otlp_http]}
 `, at, behind.URL), 0o600))
 	start(t, "http://"+at+"/v1/logs", build(t, "collector", "."), "--config", config)
 	sends(t, "http://"+at+"/v1/logs")
+	traced := sendsTraces(t, "http://"+at+"/v1/traces")
 	found := func() (bodies []string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -158,4 +176,18 @@ service:
 	require.Equal(t, "team-a", attributes["k8s.namespace.name"])
 	require.Equal(t, "nightly-7", attributes["cicd.pipeline.run.id"])
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", fmt.Sprintf("%x", got[0].ScopeLogs[0].LogRecords[0].TraceId))
+
+	tree := func() (all []span) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, of := range traces {
+			for _, s := range of.ScopeSpans[0].Spans {
+				require.Equal(t, traced, fmt.Sprintf("%x", s.TraceId))
+				all = append(all, span{fmt.Sprintf("%x", s.SpanId), fmt.Sprintf("%x", s.ParentSpanId), s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano})
+			}
+		}
+		return all
+	}
+	require.Eventually(t, func() bool { return len(tree()) == spansOfRun }, startLimit, 50*time.Millisecond)
+	require.Equal(t, treeOfRun, drawn(t, tree()))
 }

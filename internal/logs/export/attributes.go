@@ -5,15 +5,15 @@ package export
 
 import (
 	"cmp"
-	"encoding/hex"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/otlp"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/traceids"
 )
 
 // attributesOf are the attributes that labels stand for.
@@ -39,7 +39,7 @@ func resource(source streams.Source, restarts int) *resourcepb.Resource {
 	r := &resourcepb.Resource{}
 	add := func(key attribute.Key, value string) {
 		if value != "" {
-			r.Attributes = append(r.Attributes, text(string(key), value))
+			r.Attributes = append(r.Attributes, otlp.Text(string(key), value))
 		}
 	}
 	add(semconv.ServiceNameKey, serviceName(source))
@@ -54,7 +54,7 @@ func resource(source streams.Source, restarts int) *resourcepb.Resource {
 		add(attribute.Key("k8s.pod.label."+label), source.Labels[label])
 	}
 	if restarts >= 0 {
-		r.Attributes = append(r.Attributes, number(string(semconv.K8SContainerRestartCountKey), int64(restarts)))
+		r.Attributes = append(r.Attributes, otlp.Number(string(semconv.K8SContainerRestartCountKey), int64(restarts)))
 	}
 	return r
 }
@@ -76,17 +76,9 @@ type traceContext struct {
 // traceOf returns the trace context of a stream's pod: the label has the header traceparent
 // of W3C Trace Context.
 func traceOf(source streams.Source) (t traceContext) {
-	parts := strings.Split(source.Labels[loglabels.TraceParent], "-")
-	if len(parts) != 4 || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
+	of, is := traceids.Parse(source.Labels[loglabels.TraceParent])
+	if !is {
 		return t
 	}
-	trace, err1 := hex.DecodeString(parts[1])
-	span, err2 := hex.DecodeString(parts[2])
-	flags, err3 := hex.DecodeString(parts[3])
-	if err1 != nil || err2 != nil || err3 != nil || isZero(trace) || isZero(span) {
-		return t
-	}
-	return traceContext{trace, span, uint32(flags[0])}
+	return traceContext{of.Trace[:], of.Span[:], uint32(of.Flags)}
 }
-
-func isZero(id []byte) bool { return strings.Trim(string(id), "\x00") == "" }

@@ -8,10 +8,11 @@ import (
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	logscollector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/entrypointer/entrypointer/internal/logs/otlp"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -41,7 +42,7 @@ type item struct {
 
 func (b *batch) add(j *job, r record) {
 	b.items = append(b.items, item{j, r})
-	b.size += len(r.body) + perRecord
+	b.size += len(r.body) + proto.Size(r.span) + perRecord
 	if b.jobs == nil {
 		b.jobs = map[*job]bool{}
 	}
@@ -52,8 +53,8 @@ func (b *batch) isFull() bool {
 	return b.size >= maxBatch-maxLine || len(b.items) >= maxBatchRecords || len(b.jobs) >= maxBatchStreams
 }
 
-// request encodes items.
-func request(items []item, now time.Time) *logscollector.ExportLogsServiceRequest {
+// request implements signal.
+func (lines) request(items []item, now time.Time) proto.Message {
 	encoded := &logscollector.ExportLogsServiceRequest{}
 	var last *job
 	for _, i := range items {
@@ -70,15 +71,12 @@ func request(items []item, now time.Time) *logscollector.ExportLogsServiceReques
 func resourceLogs(of *resourcepb.Resource) *logspb.ResourceLogs {
 	return &logspb.ResourceLogs{
 		Resource: of, SchemaUrl: semconv.SchemaURL,
-		ScopeLogs: []*logspb.ScopeLogs{{Scope: &commonpb.InstrumentationScope{Name: scopeName}, SchemaUrl: semconv.SchemaURL}},
+		ScopeLogs: []*logspb.ScopeLogs{{Scope: otlp.Scope(), SchemaUrl: semconv.SchemaURL}},
 	}
 }
 
-// scopeName is the name of the instrumentation scope.
-const scopeName = "entrypointer"
-
-// refusals returns the records of what the destination has refused: one for each stream.
-func refusals(items []item, why string) (list []item) {
+// refusals implements signal: a record for each stream.
+func (lines) refusals(items []item, why string) (list []item) {
 	for _, i := range items {
 		if last := len(list) - 1; last >= 0 && list[last].job == i.job {
 			list[last].record = gapRecord(streams.Range{From: list[last].From, To: i.To}, gapRefused, why)

@@ -22,10 +22,11 @@ import (
 //	exports/<namespace>/<pod>/<id>-<n>-rest  the holder of claim n has given it up, at another offset
 //	exports/<namespace>/<pod>/<id>-<n>-done  all of the stream was sent
 //
+// and, for the spans that are made of a stream of events, traces/ instead of exports/.
 // Only one replica can create claim n+1. A holder makes its next claim every few minutes, so
 // that others see it alive; whoever sees the same claim for claimTime takes it over. This
 // needs no common clock. After a crash, what was sent since the last claim is sent again.
-const directory = "exports/"
+const ofLines, ofSpans = "exports/", "traces/"
 
 const (
 	// claimTime is how long a claim is good for, by the clock of the holder, and how long others
@@ -85,17 +86,18 @@ func (c claimed) later(d claimed) bool {
 
 // claims are the claims of all streams.
 type claims struct {
-	bucket storage.Bucket
-	now    func() time.Time
+	bucket    storage.Bucket
+	directory string // ofLines or ofSpans
+	now       func() time.Time
 }
 
-func key(j *job, c claimed) string {
-	return directory + j.namespace + "/" + j.pod + "/" + j.id + "-" + c.name()
+func (c claims) key(j *job, of claimed) string {
+	return c.directory + j.namespace + "/" + j.pod + "/" + j.id + "-" + of.name()
 }
 
 // list returns all claims of a stream, and the last one.
 func (c claims) list(ctx context.Context, j *job) (all []claimed, last claimed, err error) {
-	err = c.bucket.Walk(ctx, directory+j.namespace+"/"+j.pod, j.id, func(o storage.Object) bool {
+	err = c.bucket.Walk(ctx, c.directory+j.namespace+"/"+j.pod, j.id, func(o storage.Object) bool {
 		rest, is := strings.CutPrefix(o.Name, j.id+"-")
 		if one, ok := parseClaim(rest); is && ok {
 			all = append(all, one)
@@ -141,7 +143,7 @@ func (c claims) take(ctx context.Context, j *job, written int64) (offset int64, 
 }
 
 func (c claims) read(ctx context.Context, j *job, of claimed) (offset int64, err error) {
-	content, err := c.bucket.Read(ctx, key(j, of))
+	content, err := c.bucket.Read(ctx, c.key(j, of))
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, errHeld // another replica has made the next one
 	}
@@ -152,14 +154,14 @@ func (c claims) read(ctx context.Context, j *job, of claimed) (offset int64, err
 		err = fmt.Errorf("it is %d", offset)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("reading up to where stream %q was sent, in %s: %w", j.id, key(j, of), err)
+		return 0, fmt.Errorf("reading up to where stream %q was sent, in %s: %w", j.id, c.key(j, of), err)
 	}
 	return offset, nil
 }
 
 // make makes a claim. It is good from the moment before.
 func (c claims) make(ctx context.Context, j *job, number, offset int64, began time.Time) error {
-	err := c.bucket.Create(ctx, key(j, claimed{number: number}), []byte(strconv.FormatInt(offset, 10)))
+	err := c.bucket.Create(ctx, c.key(j, claimed{number: number}), []byte(strconv.FormatInt(offset, 10)))
 	if errors.Is(err, storage.ErrExists) {
 		j.claim = claim{}
 		return errHeld
@@ -174,10 +176,10 @@ func (c claims) make(ctx context.Context, j *job, number, offset int64, began ti
 // isHeld reports whether this replica may send for the longest time that a turn takes.
 func (c claims) isHeld(j *job) bool { return j.claim.until.Sub(c.now()) > maxTurn }
 
-// renew makes the next claim of a stream that this replica holds, if it is time to.
+// renew makes the next claim of a stream, if this replica holds it and it is time to.
 func (c claims) renew(ctx context.Context, j *job) error {
 	began := c.now()
-	if j.claim.until.Sub(began) > renewTime {
+	if j.claim.until.IsZero() || j.claim.until.Sub(began) > renewTime {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
@@ -197,7 +199,7 @@ func (c claims) end(ctx context.Context, j *job, ending string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
 	defer cancel()
-	err := c.bucket.Create(ctx, key(j, claimed{j.claim.number, ending}), []byte(strconv.FormatInt(j.offset, 10)))
+	err := c.bucket.Create(ctx, c.key(j, claimed{j.claim.number, ending}), []byte(strconv.FormatInt(j.offset, 10)))
 	if err != nil && !errors.Is(err, storage.ErrExists) {
 		return fmt.Errorf("noting that stream %q was sent up to byte %d: %w", j.id, j.offset, err)
 	}
@@ -210,7 +212,7 @@ func (c claims) end(ctx context.Context, j *job, ending string) error {
 func (c claims) forget(ctx context.Context, j *job, former []claimed) {
 	for _, one := range former {
 		if one.number > 0 {
-			_ = c.bucket.Delete(ctx, key(j, one))
+			_ = c.bucket.Delete(ctx, c.key(j, one))
 		}
 	}
 }

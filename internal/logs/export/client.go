@@ -43,7 +43,7 @@ const (
 type refusal struct{ why string }
 
 // Error implements error.
-func (r *refusal) Error() string { return "the destination refused logs: " + r.why }
+func (r *refusal) Error() string { return "the destination refused a request: " + r.why }
 
 // A delay is a failure after which a request is sent again.
 type delay struct {
@@ -57,6 +57,7 @@ func (d *delay) Error() string { return d.why }
 // A client sends requests to the destination.
 type client struct {
 	url     string
+	host    string // of the URL
 	headers string // the file that has them, "" for none
 	http    *http.Client
 }
@@ -65,7 +66,7 @@ type client struct {
 func newClient(o Options) (*client, error) {
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.User != nil || at.Fragment != "" {
-		return nil, fmt.Errorf("sending logs to %q: use a URL such as https://HOST:4318/v1/logs, without a password, which belongs into the file with the headers", redacted(o.URL))
+		return nil, fmt.Errorf("sending to %q: use a URL such as https://HOST:4318/v1/logs, without a password, which belongs into the file with the headers", redacted(o.URL))
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
@@ -77,7 +78,7 @@ func newClient(o Options) (*client, error) {
 			return nil, fmt.Errorf("reading the CA of %s: %s has no certificate: it has to be PEM", at.Host, o.CA)
 		}
 	}
-	c := &client{url: o.URL, headers: o.Headers, http: &http.Client{
+	c := &client{url: o.URL, host: at.Host, headers: o.Headers, http: &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: workers,
@@ -145,7 +146,7 @@ func (c *client) readHeaders() (http.Header, error) {
 
 // send sends a request. It returns how many records the destination has refused, and why.
 // The error is a refusal or a delay, or that of the context.
-func (c *client) send(ctx context.Context, encoded *logscollector.ExportLogsServiceRequest) (refused int64, why string, err error) {
+func (c *client) send(ctx context.Context, encoded proto.Message) (refused int64, why string, err error) {
 	body, err := pack(encoded)
 	if err != nil {
 		return 0, "", &refusal{err.Error()}
@@ -156,7 +157,7 @@ func (c *client) send(ctx context.Context, encoded *logscollector.ExportLogsServ
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return 0, "", fmt.Errorf("sending logs: %w", err)
+		return 0, "", fmt.Errorf("sending a request: %w", err)
 	}
 	r.Header = headers
 	r.Header.Set("Content-Type", "application/x-protobuf")
@@ -181,10 +182,10 @@ func (c *client) send(ctx context.Context, encoded *logscollector.ExportLogsServ
 }
 
 // pack encodes and compresses a request.
-func pack(encoded *logscollector.ExportLogsServiceRequest) ([]byte, error) {
+func pack(encoded proto.Message) ([]byte, error) {
 	plain, err := proto.Marshal(encoded)
 	if err != nil {
-		return nil, fmt.Errorf("encoding logs: %w", err)
+		return nil, fmt.Errorf("encoding a request: %w", err)
 	}
 	var packed bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // a valid level
@@ -207,7 +208,7 @@ func judge(response *http.Response, answer []byte) (refused int64, why string, e
 	code := response.StatusCode
 	switch {
 	case code >= 200 && code < 300:
-		var partial logscollector.ExportLogsServiceResponse
+		var partial logscollector.ExportLogsServiceResponse // that to spans is encoded in the same way
 		if isProtobuf(response) && proto.Unmarshal(answer, &partial) == nil {
 			return max(0, partial.GetPartialSuccess().GetRejectedLogRecords()), printable(partial.GetPartialSuccess().GetErrorMessage()), nil
 		}

@@ -92,13 +92,31 @@ type Exporter struct {
 	queue   *queue
 	gate    *gate
 	now     func() time.Time
+	signal  signal
+	// fullEvery is how many scans come to one of all streams. A stream without a claim that is
+	// older than unclaimed isn't looked for, if that isn't 0.
+	fullEvery int
+	unclaimed time.Duration
+	only      string // the name of the streams that matter, "" for all
 }
 
-// New returns an exporter of what is in a store, whose bucket it uses as well. The error says
+// New returns an exporter of the lines in a store, whose bucket it uses as well. The error says
 // which option is wrong.
 func New(store *streams.Store, bucket storage.Bucket, o Options, logger *slog.Logger, registry prometheus.Registerer) (*Exporter, error) {
+	e, err := newExporter(store, claims{bucket, ofLines, time.Now}, o, logger)
+	if err != nil {
+		return nil, err
+	}
+	e.signal, e.fullEvery, e.metrics = lines{e}, fullEvery, newMetrics(registry, e.queue, time.Now)
+	return e, nil
+}
+
+// fullEvery is for lines: with a scan an hour, all streams are looked at once a day.
+const fullEvery = 24
+
+func newExporter(store *streams.Store, of claims, o Options, logger *slog.Logger) (*Exporter, error) {
 	if o.Timeout <= 0 || o.Timeout > MaxTimeout {
-		return nil, fmt.Errorf("sending logs with a timeout of %v: use one of at most %v", o.Timeout, MaxTimeout)
+		return nil, fmt.Errorf("sending with a timeout of %v: use one of at most %v", o.Timeout, MaxTimeout)
 	}
 	for _, namespace := range o.Namespaces {
 		if err := streams.CheckNamespace(namespace); err != nil {
@@ -109,10 +127,9 @@ func New(store *streams.Store, bucket storage.Bucket, o Options, logger *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	q := newQueue(time.Now)
 	return &Exporter{
-		options: o, store: store, claims: claims{bucket, time.Now}, client: c, logger: logger,
-		metrics: newMetrics(registry, q, time.Now), queue: q, gate: newGate(time.Now), now: time.Now,
+		options: o, store: store, claims: of, client: c, logger: logger.With("destination", c.host),
+		queue: newQueue(time.Now), gate: newGate(time.Now), now: time.Now,
 	}, nil
 }
 
@@ -123,8 +140,18 @@ func (e *Exporter) wants(namespace string) bool {
 
 // Wrote notes that bytes of a stream up to an offset were stored, or its end. It never waits.
 func (e *Exporter) Wrote(id string, source streams.Source, to int64) {
-	if e.wants(source.Namespace) && !e.queue.wrote(id, source.Namespace, source.Pod, to, e.options.Pause) {
+	if e.wants(source.Namespace) && (e.only == "" || e.only == source.Name) && !e.queue.wrote(id, source.Namespace, source.Pod, to, e.options.Pause) {
 		e.metrics.unknown.Inc()
+	}
+}
+
+// Exporters are all that send what is stored.
+type Exporters []*Exporter
+
+// Wrote is Wrote of each.
+func (all Exporters) Wrote(id string, source streams.Source, to int64) {
+	for _, e := range all {
+		e.Wrote(id, source, to)
 	}
 }
 
@@ -145,14 +172,14 @@ func (e *Exporter) Run(ctx context.Context) error {
 // one after it, when another replica may have stopped since, and one a day.
 func (e *Exporter) scan(ctx context.Context) {
 	for number := 0; ; {
-		s := scan{Exporter: e, all: number < 2 || number%fullEvery == 0}
+		s := scan{Exporter: e, all: number < 2 || number%e.fullEvery == 0}
 		err := s.run(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		pause := scanPause
 		if err != nil {
-			e.logger.Error("Streams whose logs are to be sent can't be looked for", "error", err)
+			e.logger.Error("Streams that are to be sent on can't be looked for", "error", err)
 		}
 		if err != nil || s.full {
 			pause = soonPause
@@ -196,7 +223,16 @@ type outcome struct {
 	end  int64 // the offset up to which it was read
 	more bool  // whether there are more bytes now
 	err  error // io.EOF for a stream that was read to its end
+
+	// isAll says that all before end is sent once the batch is. With errGoesOn, the next turn
+	// comes after a pause.
+	isAll bool
+	ended *ended
+	pause time.Duration
 }
+
+// errGoesOn says that a stream has ended, and what it is about hasn't.
+var errGoesOn = errors.New("it goes on")
 
 // round lets some streams have their turns, and sends what they have.
 func (e *Exporter) round(ctx context.Context, j *job, alone bool) {
@@ -285,16 +321,18 @@ func parts(items []item, depth int) (list [][]item) {
 // it takes nothing of the stream, so nothing is given up.
 func (e *Exporter) giveUp(ctx context.Context, items []item, no *refusal) error {
 	j := items[0].job
-	_, _, err := e.attempt(ctx, refusals(items, no.why))
-	if errors.As(err, &no) {
-		j.refuses = true
-		e.logger.Error("The destination of logs takes nothing of a stream, not even a record of what it has refused", "namespace", j.namespace, "pod", j.pod, "reason", no.why)
-		return nil
+	if instead := e.signal.refusals(items, no.why); len(instead) > 0 {
+		_, _, err := e.attempt(ctx, instead)
+		if errors.As(err, &no) {
+			j.refuses = true
+			e.logger.Error("The destination takes nothing of a stream, not even a record of what it has refused", "namespace", j.namespace, "pod", j.pod, "reason", no.why)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	e.logger.Warn("The destination of logs has refused records, which are replaced by one that says so", "namespace", j.namespace, "pod", j.pod, "records", len(items), "reason", no.why)
+	e.logger.Warn("The destination has refused records or spans", "namespace", j.namespace, "pod", j.pod, "number", len(items), "reason", no.why)
 	e.metrics.gaps.WithLabelValues(gapRefused).Inc()
 	e.metrics.refused.Add(float64(len(items)))
 	advance(items)
@@ -303,14 +341,14 @@ func (e *Exporter) giveUp(ctx context.Context, items []item, no *refusal) error 
 
 // attempt sends items once.
 func (e *Exporter) attempt(ctx context.Context, items []item) (rejected int64, why string, err error) {
-	rejected, why, err = e.client.send(ctx, request(items, e.now()))
+	rejected, why, err = e.client.send(ctx, e.signal.request(items, e.now()))
 	var no *refusal
 	var later *delay
 	switch {
 	case errors.As(err, &later):
 		e.metrics.failures.Inc()
 		until := e.gate.failed(later.after)
-		e.logger.Warn("Logs can't be sent now, and will be sent again", "reason", later.why, "notBefore", until)
+		e.logger.Warn("Nothing can be sent on now. It will be sent again", "reason", later.why, "notBefore", until)
 	case err == nil || errors.As(err, &no):
 		e.gate.worked()
 	case ctx.Err() != nil:
@@ -323,7 +361,7 @@ func (e *Exporter) attempt(ctx context.Context, items []item) (rejected int64, w
 func (e *Exporter) took(items []item, rejected int64, why string) {
 	if rejected > 0 {
 		e.metrics.refused.Add(float64(rejected))
-		e.logger.Warn("The destination of logs has refused some records of a request", "records", rejected, "of", len(items), "reason", why)
+		e.logger.Warn("The destination has refused some records or spans of a request", "number", rejected, "of", len(items), "reason", why)
 	}
 	e.metrics.records.Add(float64(int64(len(items)) - rejected))
 	for _, i := range items {

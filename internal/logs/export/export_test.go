@@ -336,7 +336,7 @@ func TestAScanFindsWhatNobodySends(t *testing.T) {
 	b.ends(id, 4)
 	stop = b.run(b.replica())
 	eventually(t, func() bool {
-		_, last, err := (claims{b.bucket, time.Now}).list(t.Context(), &job{id: id, namespace: "tenant", pod: "pod"})
+		_, last, err := (claims{b.bucket, ofLines, time.Now}).list(t.Context(), &job{id: id, namespace: "tenant", pod: "pod"})
 		return err == nil && last.ending == isDone
 	}, "its end is noted")
 	stop()

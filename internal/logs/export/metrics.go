@@ -33,6 +33,30 @@ func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) 
 		m.gaps.WithLabelValues(reason) // so that increase() sees the first one
 	}
 	registry.MustRegister(m.records, m.bytes, m.refused, m.gaps, m.failures, m.unknown)
+	lag(registry, "export", q, now)
+	return m
+}
+
+// newSpanMetrics is newMetrics for spans, which have no bytes and no gaps.
+func newSpanMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "entrypointer_logs_traces_" + name, Help: help})
+	}
+	m := &metrics{
+		records:  counter("spans_total", "Spans that the destination has taken."),
+		bytes:    counter("bytes_total", ""),
+		refused:  counter("refused_spans_total", "Spans that the destination has refused for good."),
+		failures: counter("failures_total", "Requests that failed, and are sent again."),
+		unknown:  counter("postponed_total", "Writes of events that are left to the next scan, because too many containers have something to tell."),
+		gaps:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "entrypointer_logs_traces_gaps_total"}, []string{"reason"}),
+	}
+	registry.MustRegister(m.records, m.refused, m.failures, m.unknown)
+	lag(registry, "traces", q, now)
+	return m
+}
+
+// lag registers what waits in a queue.
+func lag(registry prometheus.Registerer, of string, q *queue, now func() time.Time) {
 	for name, gauge := range map[string]struct {
 		help  string
 		value func() float64
@@ -53,7 +77,6 @@ func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) 
 			return float64(jobs)
 		}},
 	} {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_export_" + name, Help: gauge.help}, gauge.value))
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_" + of + "_" + name, Help: gauge.help}, gauge.value))
 	}
-	return m
 }

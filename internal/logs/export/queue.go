@@ -42,6 +42,9 @@ type job struct {
 	counted  bool // whether restarts is known
 	isYoung  bool // whether the stream was created after Options.Since
 
+	// For spans:
+	ended *ended // of a start whose spans were sent
+
 	// Guarded by the queue:
 	state   jobState
 	due     time.Time

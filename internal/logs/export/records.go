@@ -13,7 +13,10 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/otlp"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
@@ -41,9 +44,12 @@ const (
 	gapRefused = "refused" // by the destination
 )
 
-// A record is a line, a part of a long line, or a gap.
+// A record is a line, a part of a long line, or a gap; or it is a span.
 type record struct {
 	streams.Range
+	span     *tracepb.Span
+	resource *resourcepb.Resource // of the span
+
 	at      int64 // when it was printed, in Unix milliseconds, 0 if unknown
 	body    string
 	partial bool
@@ -136,8 +142,7 @@ func endOfRune(text []byte) int {
 
 // emit makes a record of the first n bytes of the line.
 func (c *cutter) emit(n int, partial bool, each func(record) error) error {
-	// A record is text, so that what isn't UTF-8 is replaced: protobuf wouldn't encode it.
-	body := strings.ToValidUTF8(strings.TrimSuffix(string(c.line[:n]), "\n"), string(utf8.RuneError))
+	body := otlp.String(strings.TrimSuffix(string(c.line[:n]), "\n"))
 	r := record{Range: streams.Range{From: c.from, To: c.from + int64(n)}, at: c.at, body: body, partial: partial}
 	c.line = c.line[:copy(c.line, c.line[n:])]
 	c.from += int64(n)
@@ -158,33 +163,23 @@ func (r record) encode(id, name string, trace traceContext, now time.Time) *logs
 		ObservedTimeUnixNano: uint64(now.UnixNano()),
 		SeverityNumber:       logspb.SeverityNumber_SEVERITY_NUMBER_UNSPECIFIED,
 		Body:                 &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: r.body}},
-		Attributes:           []*commonpb.KeyValue{text(string(semconv.LogRecordUIDKey), fmt.Sprintf("%s-%x", id, r.From))},
+		Attributes:           []*commonpb.KeyValue{otlp.Text(string(semconv.LogRecordUIDKey), fmt.Sprintf("%s-%x", id, r.From))},
 		TraceId:              trace.trace, SpanId: trace.span, Flags: trace.flags,
 	}
 	if r.at > 0 {
 		encoded.TimeUnixNano = uint64(r.at) * uint64(time.Millisecond)
 	}
 	if name == "stdout" || name == "stderr" {
-		encoded.Attributes = append(encoded.Attributes, text(string(semconv.LogIostreamKey), name))
+		encoded.Attributes = append(encoded.Attributes, otlp.Text(string(semconv.LogIostreamKey), name))
 	} else {
-		encoded.Attributes = append(encoded.Attributes, text(streamAttribute, name))
+		encoded.Attributes = append(encoded.Attributes, otlp.Text(streamAttribute, name))
 	}
 	if r.partial {
-		encoded.Attributes = append(encoded.Attributes, &commonpb.KeyValue{Key: partialAttribute, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: true}}})
+		encoded.Attributes = append(encoded.Attributes, otlp.Bool(partialAttribute, true))
 	}
 	if r.gap != "" {
 		encoded.SeverityNumber, encoded.SeverityText = logspb.SeverityNumber_SEVERITY_NUMBER_WARN, "WARN"
-		encoded.Attributes = append(encoded.Attributes, text(gapAttribute, r.gap), number(offsetAttribute, r.From), number(lengthAttribute, r.Len()))
+		encoded.Attributes = append(encoded.Attributes, otlp.Text(gapAttribute, r.gap), otlp.Number(offsetAttribute, r.From), otlp.Number(lengthAttribute, r.Len()))
 	}
 	return encoded
-}
-
-// text returns an attribute. Clients choose some values, so these may not be UTF-8.
-func text(key, value string) *commonpb.KeyValue {
-	value = strings.ToValidUTF8(value, string(utf8.RuneError))
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
-}
-
-func number(key string, value int64) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: value}}}
 }

@@ -19,8 +19,6 @@ const (
 	// scanPause is the time between two scans, with up to a fifth more so that replicas don't
 	// scan at the same time. The next scan comes sooner after one that has found too much, or has failed.
 	scanPause, soonPause = time.Hour, 5 * time.Minute
-	// fullEvery is how many scans come to one of all streams.
-	fullEvery = 24
 	// staleAge is the age from which the claims of a stream are deleted that isn't there.
 	staleAge = time.Hour
 	// streamLength is the length of the ID of a stream.
@@ -45,7 +43,7 @@ func (s *scan) run(ctx context.Context) (err error) {
 	defer cancel()
 	var claimsErr error
 	next, stop := iter.Pull(func(yield func(storage.Object) bool) {
-		claimsErr = s.claims.bucket.Walk(ctx, path.Clean(directory), "", yield)
+		claimsErr = s.claims.bucket.Walk(ctx, path.Clean(s.claims.directory), "", yield)
 	})
 	defer stop()
 	s.oldClaim = next
@@ -53,7 +51,8 @@ func (s *scan) run(ctx context.Context) (err error) {
 	err = s.store.EachIndexed(ctx, func(of streams.Indexed) bool {
 		last := s.lastClaim(ctx, of)
 		isSent := last.ending == isDone || last.ending == atRest && !s.all
-		if isSent || !s.wants(of.Namespace) || of.Created.Before(s.options.Since) {
+		isOld := of.Created.Before(s.options.Since) || last.number == 0 && s.unclaimed > 0 && s.now().Sub(of.Created) > s.unclaimed
+		if isSent || isOld || !s.wants(of.Namespace) {
 			return ctx.Err() == nil
 		}
 		if !s.queue.offer(of.ID, of.Namespace, of.Pod, s.now()) {
@@ -89,7 +88,7 @@ func (s *scan) lastClaim(ctx context.Context, of streams.Indexed) (last claimed)
 			break
 		}
 		if s.now().Sub(s.next.Written) > staleAge {
-			_ = s.claims.bucket.Delete(ctx, directory+s.next.Name) // the next scan tries again
+			_ = s.claims.bucket.Delete(ctx, s.claims.directory+s.next.Name) // the next scan tries again
 		}
 	}
 	return last

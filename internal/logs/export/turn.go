@@ -9,16 +9,37 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// turn adds what a stream has to a batch, and sends the batch whenever it is full.
+// A signal is what is made of streams and sent.
+type signal interface {
+	// turn adds what a stream has to a batch, and sends the batch whenever it is full.
+	turn(ctx context.Context, j *job, source streams.Source, b *batch) outcome
+	// request encodes items.
+	request(items []item, now time.Time) proto.Message
+	// refusals returns what is sent instead of what the destination has refused, nil for nothing.
+	refusals(items []item, why string) []item
+}
+
+// lines are the records of all streams.
+type lines struct{ *Exporter }
+
+// turn lets a stream have its turn.
 func (e *Exporter) turn(ctx context.Context, j *job, b *batch) outcome {
 	j.refuses = false
 	source, err := e.store.Source(ctx, j.id)
-	if err == nil {
-		err = e.hold(ctx, j)
+	if err != nil {
+		return outcome{job: j, end: j.offset, err: err}
 	}
+	return e.signal.turn(ctx, j, source, b)
+}
+
+// turn implements signal.
+func (e lines) turn(ctx context.Context, j *job, source streams.Source, b *batch) outcome {
+	err := e.hold(ctx, j)
 	if err == nil {
 		err = e.describe(ctx, j, source)
 	}
@@ -56,22 +77,31 @@ var errRefused = errors.New("the destination takes nothing of the stream")
 var errOld = errors.New("the stream is older than those that are sent")
 
 // describe prepares what the records of a stream have in common.
-func (e *Exporter) describe(ctx context.Context, j *job, source streams.Source) error {
-	if !j.counted {
-		restarts, known, err := e.store.Restarts(ctx, source)
-		if err != nil {
-			return err
-		}
-		if j.restarts, j.counted = restarts, true; !known {
-			j.restarts = -1
-		}
+func (e lines) describe(ctx context.Context, j *job, source streams.Source) error {
+	if err := e.count(ctx, j, source); err != nil {
+		return err
 	}
 	j.name, j.resource, j.trace = source.Name, resource(source, j.restarts), traceOf(source)
 	return nil
 }
 
+// count counts the restarts of a stream's container, once.
+func (e *Exporter) count(ctx context.Context, j *job, source streams.Source) error {
+	if j.counted {
+		return nil
+	}
+	restarts, known, err := e.store.Restarts(ctx, source)
+	if err != nil {
+		return err
+	}
+	if j.restarts, j.counted = restarts, true; !known {
+		j.restarts = -1
+	}
+	return nil
+}
+
 // read reads a stream from the offset up to which it was sent.
-func (e *Exporter) read(ctx context.Context, j *job, b *batch) (o outcome) {
+func (e lines) read(ctx context.Context, j *job, b *batch) (o outcome) {
 	o = outcome{job: j, end: j.offset}
 	add := func(r record) error {
 		o.end = r.To
@@ -112,7 +142,7 @@ func (e *Exporter) read(ctx context.Context, j *job, b *batch) (o outcome) {
 }
 
 // holdBack waits for the end of a line, but not for long.
-func (e *Exporter) holdBack(j *job, c *cutter, add func(record) error) error {
+func (e lines) holdBack(j *job, c *cutter, add func(record) error) error {
 	if len(c.line) == 0 {
 		j.heldFrom = time.Time{}
 		return nil
@@ -132,6 +162,9 @@ func (e *Exporter) holdBack(j *job, c *cutter, add func(record) error) error {
 func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 	j, now := o.job, e.now()
 	j.resource = nil
+	if failed == nil && o.isAll {
+		j.offset, j.ended = max(j.offset, o.end), o.ended
+	}
 	switch {
 	case errors.Is(o.err, streams.ErrNoStream), errors.Is(o.err, errDone):
 		e.queue.done(j, true)
@@ -152,9 +185,12 @@ func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 		e.queue.again(j, now.Add(firstPause), true) // the gate lets nobody send before it opens
 	case errors.Is(o.err, io.EOF) && j.offset >= o.end:
 		e.finish(ctx, j, now)
+	case errors.Is(o.err, errGoesOn):
+		e.renew(ctx, j)
+		e.queue.again(j, now.Add(o.pause), true)
 	case o.err != nil:
 		if ctx.Err() == nil {
-			e.logger.Warn("A stream whose logs are to be sent can't be read now", "namespace", j.namespace, "pod", j.pod, "error", o.err)
+			e.logger.Warn("A stream that is to be sent on can't be read now", "namespace", j.namespace, "pod", j.pod, "error", o.err)
 		}
 		e.queue.again(j, now.Add(failedPause), true)
 	default:

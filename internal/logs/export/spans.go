@@ -1,0 +1,329 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/entrypointer/entrypointer/internal/logs/otlp"
+	"github.com/entrypointer/entrypointer/internal/logs/spans"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/traceids"
+)
+
+const (
+	// eventsName is the name of the streams that spans are made of.
+	eventsName = "events"
+	// maxEvent bounds a line of such a stream, in bytes. Longer ones are no events.
+	maxEvent = 16 << 10
+	// spansUnclaimed is the age up to which a scan looks for streams that nobody has begun to
+	// send. Older ones have no events that are worth a trace, or are no streams of events.
+	spansUnclaimed = 2 * time.Hour
+	// spansFullEvery has all streams at rest looked at every six hours, to find containers that
+	// are gone without a word.
+	spansFullEvery = 6
+	// quietTime is how long a container has told nothing before it is looked at whether it is
+	// there.
+	quietTime = 10 * time.Minute
+	// minRunPause and maxRunPause bound the time between two looks at a run that goes on, and
+	// maxRunTime how long after a container's end its runs are waited for.
+	minRunPause, maxRunPause, maxRunTime = 2 * time.Second, 2 * time.Minute, 48 * time.Hour
+	// runPauseShare is the share of the time since the end of the container.
+	runPauseShare = 8
+	// maxRuns bounds the runs that are remembered, for knownTime, so that the containers of a
+	// run share a look at it.
+	maxRuns, knownTime = 1000, minRunPause
+	// readTime bounds a request to the API server.
+	readTime = 10 * time.Second
+)
+
+// A Read reads an object of the API server, by its path, as JSON.
+type Read func(ctx context.Context, path string) ([]byte, error)
+
+// spanSignal makes spans of the streams of events of containers that are traced.
+type spanSignal struct {
+	*Exporter
+	read   Read // nil without an API server
+	runs   *cache.LRUExpireCache
+	warned sync.Once
+}
+
+// An ended is a start of a container whose spans were sent, and whose runs' are to be sent.
+type ended struct {
+	trace traceids.TraceID
+	since time.Time
+	// pipelineRun is the PipelineRun of a TaskRun whose span was sent.
+	pipelineRun string
+}
+
+// NewSpans returns an exporter of spans. They are made of the events in a store, and of what
+// the API server says about Tekton's runs and about pods that have told no end.
+func NewSpans(store *streams.Store, bucket storage.Bucket, o Options, read Read, logger *slog.Logger, registry prometheus.Registerer) (*Exporter, error) {
+	e, err := newExporter(store, claims{bucket, ofSpans, time.Now}, o, logger)
+	if err != nil {
+		return nil, err
+	}
+	e.signal = &spanSignal{Exporter: e, read: read, runs: cache.NewLRUExpireCache(maxRuns)}
+	e.only, e.fullEvery, e.unclaimed, e.metrics = eventsName, spansFullEvery, spansUnclaimed, newSpanMetrics(registry, e.queue, time.Now)
+	return e, nil
+}
+
+// turn implements signal.
+func (s *spanSignal) turn(ctx context.Context, j *job, source streams.Source, b *batch) outcome {
+	o := outcome{job: j, end: j.offset, ended: j.ended}
+	switch {
+	case source.Name != eventsName:
+		o.err = errDone
+	case o.ended == nil:
+		s.containers(ctx, &o, source, b)
+	default:
+		o.err = s.hold(ctx, j)
+	}
+	if o.ended != nil && (o.err == nil || errors.Is(o.err, io.EOF)) {
+		s.runsOf(ctx, &o, source, b)
+	}
+	o.isAll = o.err == nil || errors.Is(o.err, io.EOF) || errors.Is(o.err, errGoesOn)
+	return o
+}
+
+// add adds a span to a batch, and sends the batch if it is full.
+func (s *spanSignal) add(ctx context.Context, j *job, b *batch, span *tracepb.Span, of *resourcepb.Resource, to int64) error {
+	b.add(j, record{Range: streams.Range{From: to, To: to}, span: span, resource: of})
+	if b.isFull() {
+		return s.flush(ctx, b)
+	}
+	return nil
+}
+
+// containers adds the spans of a start of a container. The error is io.EOF if it has ended,
+// and errDone if it isn't traced.
+func (s *spanSignal) containers(ctx context.Context, o *outcome, source streams.Source, b *batch) {
+	j := o.job
+	start, end, err := s.readEvents(ctx, j, source)
+	own, traced := start.Ids()
+	if traced = traced && own.Flags&traceids.Sampled != 0; !traced && errors.Is(err, io.EOF) {
+		err = errDone
+	}
+	if o.err, o.end = err, max(o.end, end); !traced || err != nil && !errors.Is(err, io.EOF) {
+		return
+	}
+	if err == nil && s.isGone(ctx, source, start) {
+		o.err, o.end = io.EOF, streams.MaxOffset
+	}
+	if o.err != nil {
+		start.CutOff(time.Time{}, "", nil) // unless it has told its end
+	}
+	if len(start.Made(j.offset)) == 0 && o.err == nil {
+		return
+	}
+	if err := errors.Join(s.hold(ctx, j), s.count(ctx, j, source)); err != nil {
+		o.err = err
+		return
+	}
+	of, list := spanResource(source, j.restarts), start.Made(j.offset)
+	for at, m := range list {
+		to := j.offset // with the last one, all are sent
+		if at == len(list)-1 {
+			to = o.end
+		}
+		if err := s.add(ctx, j, b, m.Span, of, to); err != nil {
+			o.err = err
+			return
+		}
+	}
+	if errors.Is(o.err, io.EOF) {
+		o.ended = &ended{trace: own.Trace, since: s.now()}
+	}
+}
+
+// spanResource describes a container. Which task of a pipeline it is isn't said here, because
+// the span of a step says of the step what the same attributes say of the TaskRun.
+func spanResource(source streams.Source, restarts int) *resourcepb.Resource {
+	of := resource(source, restarts)
+	of.Attributes = slices.DeleteFunc(of.Attributes, func(a *commonpb.KeyValue) bool {
+		return a.Key == string(semconv.CICDPipelineTaskNameKey) || a.Key == string(semconv.CICDPipelineTaskRunIDKey)
+	})
+	return of
+}
+
+// readEvents reads the events of a start, from the first one on, so no replica has to know
+// what another one has read. It returns the offset behind the last one. The error is io.EOF if
+// nothing comes any more.
+func (s *spanSignal) readEvents(ctx context.Context, j *job, source streams.Source) (start *spans.Start, end int64, err error) {
+	start = spans.New(source, s.now())
+	store, release := s.store.WithMemoryHold(j.namespace)
+	defer release()
+	reader := store.Follower(j.id, 0)
+	defer reader.Close()
+	lines := eventLines{start: start}
+	for lines.end < maxTurnBytes {
+		part, err := reader.Next(ctx)
+		switch {
+		case errors.Is(err, streams.ErrNotYet):
+			return start, lines.end, nil
+		case err != nil:
+			return start, lines.end, err
+		}
+		lines.add(part)
+	}
+	return start, lines.end, io.EOF // no container has that much to tell
+}
+
+// eventLines cuts the parts of a stream into lines.
+type eventLines struct {
+	start *spans.Start
+	line  []byte
+	isCut bool // whether the beginning of the line is missing
+	end   int64
+}
+
+func (l *eventLines) add(p streams.Part) {
+	if l.end = p.To; p.Data == nil {
+		l.line, l.isCut = nil, true
+		return
+	}
+	for data, at := p.Data, p.From; len(data) > 0; {
+		end := bytes.IndexByte(data, '\n')
+		n := end + 1
+		if end < 0 {
+			n = len(data)
+		}
+		if l.isCut = l.isCut || len(l.line)+n > maxEvent; !l.isCut {
+			l.line = append(l.line, data[:n]...)
+		}
+		data, at = data[n:], at+int64(n)
+		if end < 0 {
+			return
+		}
+		if !l.isCut {
+			l.start.Add(l.line, at)
+		}
+		l.line, l.isCut = l.line[:0], false
+	}
+}
+
+// request implements signal.
+func (*spanSignal) request(items []item, _ time.Time) proto.Message {
+	encoded := &tracecollector.ExportTraceServiceRequest{}
+	var last *resourcepb.Resource
+	for _, i := range items {
+		if i.resource != last {
+			last = i.resource
+			encoded.ResourceSpans = append(encoded.ResourceSpans, &tracepb.ResourceSpans{
+				Resource: last, SchemaUrl: semconv.SchemaURL,
+				ScopeSpans: []*tracepb.ScopeSpans{{Scope: otlp.Scope(), SchemaUrl: semconv.SchemaURL}},
+			})
+		}
+		scope := encoded.ResourceSpans[len(encoded.ResourceSpans)-1].ScopeSpans[0]
+		scope.Spans = append(scope.Spans, i.span)
+	}
+	return encoded
+}
+
+// refusals implements signal: nothing can stand for a span.
+func (*spanSignal) refusals([]item, string) []item { return nil }
+
+// runsOf adds the spans of the runs that a container belongs to, if it is the one that sends
+// them. The error of the outcome is io.EOF once there is nothing more to send, and errGoesOn
+// while a run goes on.
+func (s *spanSignal) runsOf(ctx context.Context, o *outcome, source streams.Source, b *batch) {
+	taskRun := source.Labels[loglabels.TaskRun]
+	known := *o.ended
+	// The name is of a client, and becomes part of a path.
+	if o.err = io.EOF; s.read == nil || len(validation.IsDNS1123Subdomain(taskRun)) > 0 {
+		return
+	}
+	if known.pipelineRun == "" {
+		r, is := s.run(ctx, o, "taskruns", source.Namespace, taskRun)
+		if !is || !r.BeginsWith(source.Pod, source.Container) {
+			return
+		}
+		span, of, is := r.TaskRunSpan(known.trace)
+		if !is {
+			return
+		}
+		if err := s.add(ctx, o.job, b, span, of, o.end); err != nil {
+			o.err = err
+			return
+		}
+		if known.pipelineRun, _ = r.PipelineRun(); known.pipelineRun == "" {
+			return
+		}
+		o.ended = &known
+	}
+	r, is := s.run(ctx, o, "pipelineruns", source.Namespace, known.pipelineRun)
+	if !is || !r.HasFirst(taskRun) {
+		return
+	}
+	if span, of, is := r.PipelineRunSpan(known.trace); is {
+		if err := s.add(ctx, o.job, b, span, of, o.end); err != nil {
+			o.err = err
+		}
+	}
+}
+
+// run returns a run of Tekton if it is completed. If not, the error of the outcome says
+// whether to look again.
+func (s *spanSignal) run(ctx context.Context, o *outcome, resource, namespace, name string) (r *spans.Run, is bool) {
+	path := "/apis/tekton.dev/v1/namespaces/" + namespace + "/" + resource + "/" + name
+	r, err := s.readRun(ctx, path)
+	since := s.now().Sub(o.ended.since)
+	switch {
+	case err == nil && r.Completed():
+		return r, true
+	case apierrors.IsNotFound(err), since > maxRunTime:
+		return nil, false
+	case apierrors.IsForbidden(err):
+		s.warned.Do(func() {
+			s.logger.Warn("There are no spans of TaskRuns and PipelineRuns, because they can't be read", "error", err)
+		})
+		return nil, false
+	case err != nil && ctx.Err() == nil:
+		s.logger.Warn("A run whose span is to be sent can't be read now", "path", path, "error", err)
+	}
+	o.err, o.pause = errGoesOn, min(max(since/runPauseShare, minRunPause), maxRunPause)
+	return nil, false
+}
+
+func (s *spanSignal) readRun(ctx context.Context, path string) (*spans.Run, error) {
+	if known, is := s.runs.Get(path); is {
+		return known.(*spans.Run), nil
+	}
+	document, err := s.get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := spans.ParseRun(document)
+	if err == nil {
+		s.runs.Add(path, r, knownTime)
+	}
+	return r, err
+}
+
+// get reads an object of the API server.
+func (s *spanSignal) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return s.read(ctx, path)
+}
