@@ -137,7 +137,11 @@ func (s *spanSignal) containers(ctx context.Context, o *outcome, source streams.
 	if len(start.Made(j.offset)) == 0 && o.err == nil {
 		return
 	}
-	if err := errors.Join(s.hold(ctx, j), s.count(ctx, j, source)); err != nil {
+	err = s.hold(ctx, j)
+	if err == nil {
+		err = s.count(ctx, j, source)
+	}
+	if err != nil {
 		o.err = err
 		return
 	}
@@ -187,7 +191,7 @@ func (s *spanSignal) readEvents(ctx context.Context, j *job, source streams.Sour
 		}
 		lines.add(part)
 	}
-	return start, lines.end, io.EOF // no container has that much to tell
+	return start, streams.MaxOffset, io.EOF // no container has that much to tell
 }
 
 // eventLines cuts the parts of a stream into lines.

@@ -404,11 +404,17 @@ func TestAContainerThatTellsWithoutEndIsReadToABound(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
 	id, to := b.tells(events("step-a"), ownTrace, 0, "started")
-	b.writes(events("step-a"), to, strings.Repeat(strings.Repeat("x", 1023)+"\n", maxTurnBytes/1024+1024))
+	text := strings.Repeat(strings.Repeat("x", 1023)+"\n", maxTurnBytes/1024+1024)
+	b.writes(events("step-a"), to, text)
 	e := b.replica()
-	turnOf(e, id, "nightly-test-pod")
-	require.Equal(t, []string{"run in a", "a in "}, b.names())
-	require.Empty(t, e.queue.all())
+	for range 2 {
+		turnOf(e, id, "nightly-test-pod")
+		require.Equal(t, []string{"run in a", "a in "}, b.names())
+		require.Empty(t, e.queue.all())
+		to += int64(len(text))
+		b.writes(events("step-a"), to, "more\n")
+		e.Wrote(id, events("step-a"), to+5)
+	}
 }
 
 func TestNamesOfClientsReachNoOtherPathOfTheAPIServer(t *testing.T) {
