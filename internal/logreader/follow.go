@@ -28,8 +28,9 @@ type follower struct {
 	Options
 	listInterval, unendedGrace time.Duration
 
-	known        map[string]*followed // by ID
-	finishedAt   time.Time            // when the target was first seen to have ended
+	read         map[string]readBefore // streams, by ID
+	known        map[string]*followed  // by ID
+	finishedAt   time.Time             // when the target was first seen to have ended
 	active       atomic.Int64
 	cutOff       atomic.Int64 // how many streams were cut off
 	warningsLock sync.Mutex
@@ -55,7 +56,7 @@ func newFollower(c *Client, o Options) *follower {
 	if o.Printer.Prefix == nil && (o.Target.LogLabel() != "" || o.Selector != nil) {
 		o.Printer.Prefix = new(true) // more containers may start, and the format shouldn't change then
 	}
-	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, known: map[string]*followed{}, failed: make(chan error, 1)}
+	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, read: map[string]readBefore{}, known: map[string]*followed{}, failed: make(chan error, 1)}
 }
 
 // run follows until the target has ended, and its streams are complete or were cut off. A
@@ -118,11 +119,18 @@ func (f *follower) start(ctx context.Context, tail int) error {
 		if f.known[s.ID] != nil {
 			continue
 		}
+		before, wasRead := f.read[s.ID]
+		if before.whole {
+			f.known[s.ID] = &followed{Stream: s, stopped: true}
+			continue
+		}
 		o := f.Options
 		o.Tail = tail
-		from, err := f.startOffset(ctx, s, o)
-		if err != nil {
-			return err
+		from := before.to
+		if !wasRead {
+			if from, err = f.startOffset(ctx, s, o); err != nil {
+				return err
+			}
 		}
 		waiting, stop := context.WithCancel(ctx)
 		to := &followed{Stream: s, stop: stop, at: from}

@@ -14,6 +14,9 @@ type line struct {
 	time      int64  // the time of its first byte, in Unix milliseconds
 	printed   int64  // the same by the sender's clock, which may have been set back
 	continued bool   // an earlier piece of the same line was returned
+	from      int64  // the offset of its first byte
+	ended     bool   // it ends with a newline
+	isNotice  bool   // it stands for bytes that aren't there
 }
 
 // A splitter splits the parts of a stream into lines.
@@ -25,11 +28,13 @@ type splitter struct {
 	lastTime  int64  // the time of the last byte so far; before it, that of the start
 	lastClock int64  // the same by the sender's clock
 	continued bool   // pieces of the current line were returned
+	from      int64  // the offset of the first byte of the current piece
+	isNotice  bool   // the last part stands for bytes that aren't there
 }
 
 // feed adds a part. Call it only after next has returned all lines.
 func (l *splitter) feed(p part) {
-	if p.Data == nil {
+	if l.isNotice = p.Data == nil; l.isNotice {
 		p.Data, p.Times = p.placeholder(l.lastTime), nil
 		if len(l.held) > 0 || l.continued {
 			p.Data = append([]byte("\n"), p.Data...)
@@ -44,7 +49,12 @@ func (l *splitter) next() (line, bool) {
 	if len(text) == 0 {
 		return line{}, false
 	}
-	if len(l.held) == 0 && !l.continued {
+	begins := len(l.held) == 0
+	if begins {
+		l.from = l.unread.From
+	}
+	isNotice := l.isNotice && begins && !l.continued
+	if begins && !l.continued {
 		l.began, l.printed = l.nextTime()
 	}
 	end := bytes.IndexByte(text, '\n') + 1
@@ -53,7 +63,9 @@ func (l *splitter) next() (line, bool) {
 		end = len(text)
 	}
 	text, l.unread.Data = text[:end], text[end:]
-	l.unread.From += int64(end)
+	if !l.isNotice {
+		l.unread.From += int64(end)
+	}
 	if !ended || len(l.held) > 0 {
 		l.held = append(l.held, text...)
 		text = l.held
@@ -62,11 +74,13 @@ func (l *splitter) next() (line, bool) {
 		return line{}, false
 	}
 	l.held = l.held[:0]
-	return l.newLine(text, ended), true
+	is := l.newLine(text, ended)
+	is.isNotice = isNotice
+	return is, true
 }
 
 func (l *splitter) newLine(text []byte, ended bool) line {
-	is := line{text, l.began, l.printed, l.continued}
+	is := line{text: text, time: l.began, printed: l.printed, continued: l.continued, from: l.from, ended: ended}
 	l.continued = !ended
 	return is
 }

@@ -45,6 +45,7 @@ type source struct {
 	sink   *sink
 
 	opened, ended bool
+	complete      bool   // nothing can follow
 	hasStopped    bool   // the container has ended, so the next read brings everything
 	from          int64  // the offset behind the held parts
 	parts         []part // the held parts
@@ -147,7 +148,7 @@ func (m *merger) fill(ctx context.Context, s *source) error {
 	case errors.Is(err, errEnough):
 		return nil
 	case err != nil, complete:
-		s.ended = true
+		s.ended, s.complete = true, complete
 		return err
 	case s.hasStopped:
 		return m.fillEnd(ctx, s)

@@ -49,6 +49,8 @@ type Printer struct {
 	JSON bool
 
 	out io.Writer
+	// each takes the lines in place of out, if it isn't nil.
+	each func(Line) error
 
 	mu         sync.Mutex
 	text       bytes.Buffer // gathered, and not written yet
@@ -152,6 +154,9 @@ func (s *sink) gather(l line) error {
 	}
 	if s.skips {
 		return nil
+	}
+	if s.each != nil {
+		return s.each(s.exported(l))
 	}
 	begun := l.continued && s.last == s
 	if s.last != nil && !begun {

@@ -28,7 +28,7 @@ func escaped(text string, newlines bool) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case isUnsafe(r) || r == '\n' && !newlines:
+		case IsUnsafe(r) || r == '\n' && !newlines:
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		default:
 			b.WriteRune(r)
@@ -43,7 +43,7 @@ func JSON(document string) string {
 	var b strings.Builder
 	for _, r := range document {
 		switch {
-		case !isUnsafe(r):
+		case !IsUnsafe(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
@@ -55,6 +55,8 @@ func JSON(document string) string {
 	return b.String()
 }
 
-func isUnsafe(r rune) bool {
+// IsUnsafe reports whether a character, other than newline and tab, could move the cursor, change
+// the state of a terminal, or hide or reorder other characters.
+func IsUnsafe(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
 }

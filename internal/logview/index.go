@@ -1,0 +1,481 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logview
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// pieceSize is how much of a line is one record, in bytes.
+	pieceSize = 4 << 10
+	// blockRecords and blockSize bound a block, in records and in bytes.
+	blockRecords, blockSize = 256, 128 << 10
+	// mostStreams bounds the streams of a log, and mostFolds its folds.
+	mostStreams, mostFolds = 4096, 20_000
+	// longestName bounds the name of a fold that is kept, in bytes.
+	longestName = 200
+	// mostNotes bounds the remarks about a log.
+	mostNotes = 20
+	// neverShown is the number of a fold that is never open.
+	neverShown = 1
+)
+
+// errFull says that a log has reached a bound. What was indexed is shown.
+var errFull = errors.New("the bound of the page is reached")
+
+// A block is a run of records: in the spool, or in memory for the last one.
+type block struct {
+	at      int64 // where it begins in the spool
+	size    int
+	first   int // the number of its first record
+	records int
+	// counts say how many of its records are of which stream and fold.
+	counts     []count
+	allPlain   bool
+	beginPiece bool // its first record is a piece
+}
+
+type count struct {
+	stream, fold, records int
+	offset                int64 // of the first of them in the stream
+}
+
+// A fold is a group of lines (::group::), or the pieces of a long line but the first.
+type fold struct {
+	parent   int // the fold around it, 0 for none
+	head     int // the record that is shown in its place
+	records  int
+	bytes    int64
+	name     string
+	longLine bool
+}
+
+// A stream is what an index knows of one.
+type stream struct {
+	Stream
+
+	run     *run
+	label   string
+	lines   int64
+	style   style // behind the last record
+	unended bool  // the last line has no newline so far
+}
+
+// A run is one start of a container: its streams share folds.
+type run struct{ fold int }
+
+// An index has the lines of a log, which may grow, and finds them by their numbers.
+type index struct {
+	epoch int64 // tells it from a later index of the same log
+	room  *room
+
+	mu      sync.RWMutex
+	changed chan struct{} // closed at the next change; nil if nobody waits for it
+	version int64
+	spool   *os.File
+	written int64
+	blocks  []block
+	last    block // not in the spool yet
+	open    []byte
+	// tail is where the last record begins in open, -1 if it can't grow.
+	tail    int
+	records int
+	bytes   int64
+	streams []*stream
+	byID    map[string]int
+	runs    map[[4]string]*run
+	folds   []fold
+	heads   map[int]int // folds by their heads
+	notes   []string
+	live    bool
+	done    bool
+	full    bool
+	err     error
+}
+
+// room is what all indexes may take of the disk together, in bytes.
+type room struct {
+	perLog, total int64
+	taken         atomic.Int64
+}
+
+func newIndex(dir string, r *room) (*index, error) {
+	spool, err := os.CreateTemp(dir, "entrypointer-log-*")
+	if err != nil {
+		return nil, fmt.Errorf("creating a file for a log: %w", err)
+	}
+	if err := os.Remove(spool.Name()); err != nil {
+		return nil, errors.Join(fmt.Errorf("unlinking the file of a log: %w", err), spool.Close())
+	}
+	return &index{
+		epoch: rand.Int64N(1 << 53), room: r, //nolint:gosec // G404: not a secret
+		spool: spool, tail: -1,
+		last: block{allPlain: true}, byID: map[string]int{}, runs: map[[4]string]*run{},
+		folds: make([]fold, neverShown+1), heads: map[int]int{},
+	}, nil
+}
+
+// fill reads a source to its end.
+func (x *index) fill(ctx context.Context, source Source) {
+	err := source(ctx, &Recorder{x})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if errors.Is(err, errFull) {
+		x.full, err = true, nil
+	}
+	x.done, x.err = true, err
+	x.notify()
+}
+
+// close frees the spool. Nobody may use the index any more.
+func (x *index) close() error {
+	x.room.taken.Add(-x.written)
+	return x.spool.Close()
+}
+
+// notify wakes those who wait for a change. The index must be locked.
+func (x *index) notify() {
+	x.version++
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
+	}
+}
+
+// wait waits until the index has changed since a version, for a limited time.
+func (x *index) wait(ctx context.Context, since int64, most time.Duration) {
+	x.mu.Lock()
+	if x.version != since || x.done {
+		x.mu.Unlock()
+		return
+	}
+	if x.changed == nil {
+		x.changed = make(chan struct{})
+	}
+	changed := x.changed
+	x.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
+// A Recorder adds lines to the index of a log. One goroutine at a time may use each method.
+type Recorder struct{ index *index }
+
+// Note adds a remark, which the page shows above the lines. Beyond 20, they are left out.
+func (r *Recorder) Note(text string) {
+	x := r.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.notes) < mostNotes {
+		x.notes = append(x.notes, text)
+		x.notify()
+	}
+}
+
+// Live says that all is added that was there, and that what follows is new.
+func (r *Recorder) Live() {
+	x := r.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.live = true
+	x.notify()
+}
+
+// Add adds a line, or a piece of one. An error says that no more is taken: return it.
+func (r *Recorder) Add(l Line) error {
+	x := r.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at, err := x.stream(l.Stream)
+	if err != nil {
+		return err
+	}
+	s := x.streams[at]
+	x.bytes += int64(len(l.Text))
+	rec := record{stream: at, fold: s.run.fold, offset: l.Offset, time: max(l.Time, 0), style: s.style, text: l.Text}
+	switch {
+	case l.Gap: // which may have had the end of the fold
+		s.run.fold, s.unended = 0, false
+		rec.flags, rec.fold, rec.style = isGap, 0, style{}
+		rec.number = s.lines
+		err = x.write(&rec)
+	case s.unended && x.grows(at):
+		err = x.grow(l)
+	default:
+		if rec.flags = isPiece; !s.unended {
+			rec.flags = 0
+			s.lines++
+		}
+		rec.number = s.lines
+		err = x.add(rec, l.Ended)
+	}
+	x.notify()
+	return err
+}
+
+// stream returns the number of a stream.
+func (x *index) stream(of Stream) (int, error) {
+	if at, is := x.byID[of.ID]; is {
+		return at, nil
+	}
+	if len(x.streams) == mostStreams {
+		return 0, errFull
+	}
+	key := [4]string{of.Pod, of.PodUID, of.Container, of.Start}
+	if x.runs[key] == nil {
+		x.runs[key] = &run{}
+	}
+	at := len(x.streams)
+	x.byID[of.ID] = at
+	x.streams = append(x.streams, &stream{Stream: of, run: x.runs[key]})
+	x.label()
+	return at, nil
+}
+
+// label names the streams: by their container, and also by their pod and by the run of the
+// container where there are several.
+func (x *index) label() {
+	pods, starts := map[string]bool{}, map[[2]string][]string{}
+	for _, s := range x.streams {
+		pods[s.Pod] = true
+		container := [2]string{s.Pod, s.Container}
+		if !slices.Contains(starts[container], s.PodUID+s.Start) {
+			starts[container] = append(starts[container], s.PodUID+s.Start)
+		}
+	}
+	for _, s := range x.streams {
+		s.label = s.Container
+		if len(pods) > 1 {
+			s.label = s.Pod + "/" + s.Container
+		}
+		if all := starts[[2]string{s.Pod, s.Container}]; len(all) > 1 {
+			s.label += fmt.Sprintf(" #%d", slices.Index(all, s.PodUID+s.Start)+1)
+		}
+	}
+}
+
+// grows reports whether the last record is the unended line of a stream.
+func (x *index) grows(stream int) bool {
+	if x.tail < 0 {
+		return false
+	}
+	var last record
+	last.next(x.open[x.tail:])
+	return last.stream == stream
+}
+
+// grow adds text to the last record.
+func (x *index) grow(l Line) error {
+	var last record
+	last.next(x.open[x.tail:])
+	x.remove(&last)
+	last.text = append(bytes.Clone(last.text), l.Text...)
+	last.flags &^= unended | plain
+	return x.add(last, l.Ended)
+}
+
+// remove takes back the last record, which is in the open block.
+func (x *index) remove(r *record) {
+	x.open = x.open[:x.tail]
+	x.tail = -1
+	x.records--
+	x.last.records--
+	for at := range x.last.counts {
+		if c := &x.last.counts[at]; c.stream == r.stream && c.fold == r.fold {
+			c.records--
+		}
+	}
+	for at := r.fold; at > neverShown; at = x.folds[at].parent {
+		x.folds[at].records--
+		x.folds[at].bytes -= int64(len(r.text))
+	}
+}
+
+// add adds a line, or the rest of one, as pieces.
+func (x *index) add(r record, ended bool) error {
+	s := x.streams[r.stream]
+	s.unended = !ended
+	if ended && r.flags&isPiece == 0 {
+		x.marks(&r, s)
+	}
+	text := r.text
+	for len(text) > pieceSize {
+		end := cut(text, pieceSize)
+		r.text = text[:end]
+		r.flags |= unended
+		if err := x.write(&r); err != nil {
+			return err
+		}
+		if r.flags&isPiece == 0 {
+			x.beginLongLine(&r)
+		}
+		text = text[end:]
+		r.offset += int64(end)
+		r.style, r.flags = s.style, isPiece
+	}
+	r.text = text
+	if !ended {
+		r.flags |= unended
+	}
+	return x.write(&r)
+}
+
+// marks reads the marks of folds, those of GitHub Actions and those of Azure Pipelines.
+func (x *index) marks(r *record, s *stream) {
+	switch name, kind := mark(r.text); {
+	case kind == opens && len(x.folds) < mostFolds:
+		r.fold = 0
+		r.flags |= opensFold
+		s.run.fold = len(x.folds)
+		x.heads[x.records] = len(x.folds)
+		x.folds = append(x.folds, fold{head: x.records, name: string(name[:min(len(name), longestName)])})
+	case kind == closes && s.run.fold != 0:
+		r.fold = neverShown
+		s.run.fold = 0
+	}
+}
+
+type markKind int
+
+const (
+	noMark markKind = iota
+	opens
+	closes
+)
+
+// mark tells whether a line opens or closes a fold, and the name of a fold.
+func mark(text []byte) (name []byte, kind markKind) {
+	if len(text) == 0 || text[0] != ':' && text[0] != '#' {
+		return nil, noMark
+	}
+	for _, begins := range []string{"::group::", "##[group]"} {
+		if name, is := bytes.CutPrefix(text, []byte(begins)); is {
+			return bytes.TrimRight(name, "\r"), opens
+		}
+	}
+	switch string(bytes.TrimRight(text[:min(len(text), 32)], "\r ")) {
+	case "::endgroup::", "##[endgroup]":
+		return nil, closes
+	}
+	return nil, noMark
+}
+
+// beginLongLine opens a fold for the pieces of a line behind its first one, which was just
+// written. Beyond the bound of folds, they are shown.
+func (x *index) beginLongLine(r *record) {
+	if len(x.folds) == mostFolds || r.flags&opensFold != 0 {
+		return
+	}
+	head := x.records - 1
+	x.heads[head] = len(x.folds)
+	x.folds = append(x.folds, fold{parent: r.fold, head: head, longLine: true})
+	r.fold = x.heads[head]
+}
+
+// write adds a record to the open block. It closes the block before if that is full.
+func (x *index) write(r *record) error {
+	if x.last.records >= blockRecords || len(x.open)+len(r.text) > blockSize {
+		if err := x.closeBlock(); err != nil {
+			return err
+		}
+	}
+	if r.flags&isGap == 0 {
+		s := x.streams[r.stream]
+		if s.style = r.style; isPlain(r.text) {
+			r.flags |= plain
+		} else {
+			s.style = styleAfter(r.text, r.style)
+		}
+	}
+	if x.last.records == 0 {
+		x.last.beginPiece = r.flags&isPiece != 0
+	}
+	x.last.allPlain = x.last.allPlain && r.flags&(plain|isGap) != 0
+	x.last.count(r)
+	x.last.records++
+	x.records++
+	for at := r.fold; at > neverShown; at = x.folds[at].parent {
+		x.folds[at].records++
+		x.folds[at].bytes += int64(len(r.text))
+	}
+	x.tail = -1
+	if r.flags&(unended|isGap) == unended {
+		x.tail = len(x.open)
+	}
+	x.open = r.append(x.open)
+	return nil
+}
+
+// count counts a record of the block.
+func (b *block) count(r *record) {
+	for at := range b.counts {
+		if c := &b.counts[at]; c.stream == r.stream && c.fold == r.fold {
+			c.records++
+			return
+		}
+	}
+	b.counts = append(b.counts, count{r.stream, r.fold, 1, r.offset})
+}
+
+// closeBlock writes the open block to the spool.
+func (x *index) closeBlock() error {
+	size := int64(len(x.open))
+	if x.written+size > x.room.perLog || x.room.taken.Load()+size > x.room.total {
+		return errFull
+	}
+	if _, err := x.spool.WriteAt(x.open, x.written); err != nil {
+		return fmt.Errorf("writing a log to a temporary file: %w", err)
+	}
+	x.last.at, x.last.size = x.written, len(x.open)
+	x.last.counts = slices.Clip(slices.Clone(x.last.counts))
+	x.blocks = append(x.blocks, x.last)
+	x.written += size
+	x.room.taken.Add(size)
+	x.last = block{first: x.records, allPlain: true, counts: nil}
+	x.open = x.open[:0]
+	x.tail = -1
+	return nil
+}
+
+// count of blocks, with the open one.
+func (x *index) blockCount() int {
+	if x.last.records > 0 {
+		return len(x.blocks) + 1
+	}
+	return len(x.blocks)
+}
+
+func (x *index) block(at int) *block {
+	if at < len(x.blocks) {
+		return &x.blocks[at]
+	}
+	return &x.last
+}
+
+// read returns the records of a block. The buffer is used again if it is large enough.
+func (x *index) read(at int, buffer []byte) ([]byte, error) {
+	if at >= len(x.blocks) {
+		return append(buffer[:0], x.open...), nil
+	}
+	b := &x.blocks[at]
+	buffer = slices.Grow(buffer[:0], b.size)[:b.size]
+	if _, err := x.spool.ReadAt(buffer, b.at); err != nil {
+		return nil, fmt.Errorf("reading a log from a temporary file: %w", err)
+	}
+	return buffer, nil
+}

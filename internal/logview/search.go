@@ -1,0 +1,227 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logview
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+const (
+	// longestQuery bounds what is searched for, in bytes.
+	longestQuery = 1000
+	// mostFound bounds the lines that one request finds, and mostMarked what is marked in one.
+	mostFound, mostMarked = 1000, 200
+	// searchTime bounds the time of one request. The next one goes on where it ended.
+	searchTime = time.Second
+	// overlap is how much of a piece of a long line is looked at again with the next piece, in
+	// bytes, for an expression.
+	overlap = 256
+)
+
+// A query is what is searched for: an expression, or a text.
+type query struct {
+	expression *regexp.Regexp // nil for a text
+	text       []byte         // in lower case if the case is ignored
+	ignoreCase bool
+	lower      []byte // scratch
+}
+
+// newQuery returns a query; nil for an empty text.
+func newQuery(text string, isExpression, matchCase bool) (*query, error) {
+	if len(text) > longestQuery {
+		return nil, fmt.Errorf("searching for a text of %d bytes: use at most %d", len(text), longestQuery)
+	}
+	if text == "" {
+		return nil, nil //nolint:nilnil // no query
+	}
+	if !isExpression && (matchCase || isASCII(text)) {
+		q := &query{text: []byte(text), ignoreCase: !matchCase}
+		if q.ignoreCase {
+			q.text = lowered(nil, q.text)
+		}
+		return q, nil
+	}
+	if !isExpression {
+		text = regexp.QuoteMeta(text)
+	}
+	if !matchCase {
+		text = "(?i)" + text
+	}
+	expression, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("searching: %w: use the syntax of RE2, or search for a text", err)
+	}
+	return &query{expression: expression}, nil
+}
+
+func isASCII(text string) bool {
+	for _, r := range text {
+		if r > 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// lowered appends a text, with the letters of ASCII in lower case, so its offsets stay.
+func lowered(to, text []byte) []byte {
+	from := len(to)
+	to = append(to, text...)
+	for at, c := range to[from:] {
+		if c-'A' < 26 {
+			to[from+at] = c + 'a' - 'A'
+		}
+	}
+	return to
+}
+
+// fold returns a text as it is compared with that of the query.
+func (q *query) fold(text []byte) []byte {
+	if !q.ignoreCase {
+		return text
+	}
+	q.lower = lowered(q.lower[:0], text)
+	return q.lower
+}
+
+func (q *query) has(text []byte) bool {
+	if q.expression != nil {
+		return q.expression.Match(text)
+	}
+	return bytes.Contains(q.fold(text), q.text)
+}
+
+// mayHave reports whether a run of plain records can have what is searched for.
+func (q *query) mayHave(records []byte) bool {
+	return q.expression != nil || bytes.Contains(q.fold(records), q.text)
+}
+
+// tail returns the end of a piece of a line that is looked at again with the next one.
+func (q *query) tail(text []byte) []byte {
+	again := overlap
+	if q.expression == nil {
+		again = len(q.text) - 1
+	}
+	return text[max(0, len(text)-again):]
+}
+
+// all returns the ranges of a text that match and aren't empty.
+func (q *query) all(text []byte) (found [][2]int) {
+	if q.expression != nil {
+		for _, is := range q.expression.FindAllIndex(text, mostMarked) {
+			if is[0] < is[1] {
+				found = append(found, [2]int{is[0], is[1]})
+			}
+		}
+		return found
+	}
+	folded := q.fold(text)
+	for at := 0; len(found) < mostMarked; {
+		next := bytes.Index(folded[at:], q.text)
+		if next < 0 {
+			break
+		}
+		found = append(found, [2]int{at + next, at + next + len(q.text)})
+		at += next + len(q.text)
+	}
+	return found
+}
+
+// A match is a record that matches.
+type match struct {
+	Line  int   `json:"line"`            // the number of the record
+	Folds []int `json:"folds,omitempty"` // those around it
+}
+
+// errEnough ends a search.
+var errEnough = errors.New("enough was found")
+
+// search returns the records of a view that match, from one on up to another, and the one from
+// which on to continue.
+func (v *view) search(ctx context.Context, q *query, from, to int) (found []match, next int, err error) {
+	until := time.Now().Add(searchTime)
+	s := &searching{view: v, query: q, from: from}
+	for {
+		v.mu.RLock()
+		s.to = min(to, v.records)
+		if s.from < s.to && ctx.Err() == nil {
+			err = s.block(v.blockOf(s.from))
+		} else {
+			err = errEnough
+		}
+		v.mu.RUnlock()
+		switch {
+		case errors.Is(err, errEnough):
+			return s.found, s.from, ctx.Err()
+		case err != nil:
+			return nil, 0, err
+		case time.Now().After(until):
+			return s.found, s.from, nil
+		}
+	}
+}
+
+type searching struct {
+	*view
+	query    *query
+	from, to int // what is left
+	found    []match
+	buffer   []byte
+	tail     []byte // of the record before, if it is a piece of a line
+}
+
+// block searches a block.
+func (s *searching) block(at int) (err error) {
+	b := s.index.block(at)
+	end := b.first + b.records
+	if s.buffer, err = s.read(at, s.buffer); err != nil {
+		return err
+	}
+	goesOn := at+1 < s.blockCount() && s.index.block(at+1).beginPiece
+	if b.allPlain && !b.beginPiece && !goesOn && !s.query.mayHave(s.buffer) {
+		s.from, s.tail = end, s.tail[:0]
+		return nil
+	}
+	var r record
+	for n, rest := b.first, s.buffer; len(rest) > 0; n++ {
+		rest = r.next(rest)
+		if n < s.from {
+			continue
+		}
+		if n >= s.to || len(s.found) == mostFound {
+			return errEnough
+		}
+		s.from = n + 1
+		s.record(n, &r)
+	}
+	return nil
+}
+
+func (s *searching) record(n int, r *record) {
+	if r.flags&isGap != 0 || s.hidden[r.stream] || r.fold == neverShown {
+		s.tail = s.tail[:0]
+		return
+	}
+	text := r.shown()
+	if r.flags&isPiece == 0 {
+		s.tail = s.tail[:0]
+	}
+	if len(s.tail) > 0 {
+		s.tail = append(s.tail, text...)
+		text = s.tail
+	}
+	if s.query.has(text) {
+		s.found = append(s.found, match{n, s.around(r.fold)})
+	}
+	if r.flags&unended != 0 {
+		s.tail = append(s.tail[:0], s.query.tail(text)...)
+	} else {
+		s.tail = s.tail[:0]
+	}
+}

@@ -1,0 +1,376 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logview
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// mostRows bounds the rows of one response, and mostHTML their HTML in bytes.
+	mostRows, mostHTML = 400, 256 << 10
+	// pollTime is how long a request waits for a change.
+	pollTime = 25 * time.Second
+	// writeTime is how long a piece of the text of a log may take to be written.
+	writeTime = 30 * time.Second
+	// mostNamed bounds the folds and the streams that a request names.
+	mostNamed = 2000
+)
+
+// errBusy says that no further log can be opened.
+var errBusy = errors.New("too many logs are being read: close some of their pages, and try again")
+
+// A handler serves one log.
+type handler struct {
+	views  *Views
+	key    string
+	source Source
+}
+
+// ServeHTTP implements http.Handler.
+//
+//	/info?after=V     what is known of the log; with after, once it has changed since that version
+//	/rows?row=N       rows from one on; or before=N up to one; or line=N around a record
+//	/search?q=T       the records that match, from the record `from` on, up to `to`
+//	/find?stream=ID&at=N   the record that has this byte of a stream
+//	/text             the whole log as text
+//
+// All know a view: hide (the numbers of streams), unfold, open and close (numbers of folds), apart,
+// and for marks q, regexp and case.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "use GET", http.StatusMethodNotAllowed)
+		return
+	}
+	serve := map[string]func(http.ResponseWriter, *http.Request, *view) error{
+		"/info": info, "/rows": rows, "/search": search, "/find": find, "/text": text,
+	}[r.URL.Path]
+	if serve == nil {
+		http.NotFound(w, r)
+		return
+	}
+	v, err := newView(r.URL.Query())
+	if err == nil {
+		var log *openLog
+		if log, err = h.views.acquire(h.key, h.source); err == nil {
+			defer h.views.release(log)
+			v.index = log.index
+			err = serve(w, r, v)
+		}
+	}
+	var wrong *requestError
+	switch {
+	case errors.As(err, &wrong):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, errBusy):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case err != nil && r.Context().Err() == nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// A requestError says what is wrong with a request.
+type requestError struct{ error }
+
+func newView(q url.Values) (v *view, err error) {
+	v = &view{hidden: map[int]bool{}, opened: map[int]bool{}, closed: map[int]bool{}, unfolded: q.Get("unfold") == "1", apart: q.Get("apart") == "1"}
+	for parameter, set := range map[string]map[int]bool{"hide": v.hidden, "open": v.opened, "close": v.closed} {
+		if q.Get(parameter) == "" {
+			continue
+		}
+		for text := range strings.SplitSeq(q.Get(parameter), ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || len(set) == mostNamed {
+				return nil, &requestError{fmt.Errorf("reading %s: use at most %d numbers", parameter, mostNamed)}
+			}
+			set[n] = true
+		}
+	}
+	return v, nil
+}
+
+// queryOf returns what a request searches for, nil for nothing.
+func queryOf(r *http.Request) (*query, error) {
+	q := r.URL.Query()
+	is, err := newQuery(q.Get("q"), q.Get("regexp") == "1", q.Get("case") == "1")
+	if err != nil {
+		return nil, &requestError{err}
+	}
+	return is, nil
+}
+
+// number returns a parameter that is a number.
+func number(r *http.Request, name string, otherwise int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, &requestError{fmt.Errorf("%s is %q: use a number", name, text)}
+	}
+	return n, nil
+}
+
+func respond(w http.ResponseWriter, body any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(body) // the client is gone
+	return nil
+}
+
+type streamInfo struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Name  string `json:"name"`
+	Lines int64  `json:"lines"`
+}
+
+type infoBody struct {
+	Epoch   int64 `json:"epoch"`
+	Version int64 `json:"version"`
+	Records int   `json:"records"`
+	Rows    int   `json:"rows"`
+	Bytes   int64 `json:"bytes"`
+	// Live says that all is read that was there when the log was opened.
+	Live    bool         `json:"live"`
+	Done    bool         `json:"done"`
+	Full    string       `json:"full,omitempty"`
+	Error   string       `json:"error,omitempty"`
+	Notes   []string     `json:"notes"`
+	Streams []streamInfo `json:"streams"`
+	Folds   int          `json:"folds"`
+}
+
+func info(w http.ResponseWriter, r *http.Request, v *view) error {
+	after, err := number(r, "after", -1)
+	if err != nil {
+		return err
+	}
+	if after >= 0 {
+		v.wait(r.Context(), after, pollTime)
+	}
+	v.mu.RLock()
+	body := infoBody{
+		Epoch: v.epoch, Version: v.version, Records: v.records, Rows: v.layout().rows(), Bytes: v.bytes, Live: v.live || v.done, Done: v.done,
+		Notes: append([]string{}, v.notes...), Streams: []streamInfo{}, Folds: len(v.folds) - neverShown - 1,
+	}
+	if v.full {
+		body.Full = fmt.Sprintf("The page shows the first %s of this log, because more doesn't fit on its disk. kubectl entrypointer logs prints all of it.", sized(v.bytes))
+	}
+	if v.err != nil {
+		body.Error = v.err.Error()
+	}
+	for _, s := range v.streams {
+		body.Streams = append(body.Streams, streamInfo{s.ID, s.label, s.Name, s.lines})
+	}
+	v.mu.RUnlock()
+	return respond(w, body)
+}
+
+type rowsBody struct {
+	Epoch   int64  `json:"epoch"`
+	Version int64  `json:"version"`
+	From    int    `json:"from"`
+	To      int    `json:"to"`
+	Total   int    `json:"total"`
+	At      int    `json:"at"` // the row that was asked for
+	HTML    string `json:"html"`
+}
+
+func rows(w http.ResponseWriter, r *http.Request, v *view) error {
+	q, err := queryOf(r)
+	if err != nil {
+		return err
+	}
+	count, err := number(r, "count", 200)
+	if err != nil {
+		return err
+	}
+	v.mu.RLock()
+	body, err := v.layout().window(r, int(min(count, mostRows)), q)
+	v.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	return respond(w, body)
+}
+
+// window returns the rows that a request asks for.
+func (l *layout) window(r *http.Request, count int, q *query) (b rowsBody, err error) {
+	b = rowsBody{Epoch: l.epoch, Version: l.version, Total: l.rows()}
+	backwards := false
+	var n int64
+	switch parameters := r.URL.Query(); {
+	case parameters.Has("line"):
+		if n, err = number(r, "line", 0); err == nil {
+			b.At, err = l.rowOf(int(min(n, int64(l.records))))
+		}
+		b.From = max(b.At-count/4, 0)
+	case parameters.Has("before"):
+		n, err = number(r, "before", 0)
+		b.At = int(min(n, int64(b.Total)))
+		b.From, backwards = max(b.At-count, 0), true
+		count = b.At - b.From
+	default:
+		n, err = number(r, "row", 0)
+		b.From = int(min(n, int64(b.Total)))
+		b.At = b.From
+	}
+	if err != nil || count == 0 {
+		b.To = b.From
+		return b, err
+	}
+	return b, l.html(&b, count, backwards, q)
+}
+
+// html writes so many rows of the body, or less if they are too long: from the first one on, or
+// up to the last one.
+func (l *layout) html(b *rowsBody, count int, backwards bool, q *query) error {
+	var m markup
+	var starts []int
+	err := l.each(b.From, func(r row) bool {
+		starts = append(starts, m.Len())
+		l.row(&m, r, q)
+		return len(starts) < count && (backwards || m.Len() < mostHTML || b.From+len(starts) <= b.At)
+	})
+	html := m.Bytes()
+	b.To = b.From + len(starts)
+	if backwards {
+		for len(starts) > 1 && len(html)-starts[0] > mostHTML {
+			starts = starts[1:]
+			b.From++
+		}
+		html = html[starts[0]:]
+	}
+	b.HTML = string(html)
+	return err
+}
+
+func search(w http.ResponseWriter, r *http.Request, v *view) error {
+	q, err := queryOf(r)
+	if err != nil {
+		return err
+	}
+	from, err1 := number(r, "from", 0)
+	to, err2 := number(r, "to", 1<<40)
+	if err := errors.Join(err1, err2); err != nil {
+		return &requestError{err}
+	}
+	body := struct {
+		Epoch   int64   `json:"epoch"`
+		Matches []match `json:"matches"`
+		Next    int     `json:"next"`
+		Records int     `json:"records"`
+	}{v.epoch, []match{}, int(from), 0}
+	if q != nil {
+		found, next, err := v.search(r.Context(), q, int(from), int(to))
+		if err != nil {
+			return err
+		}
+		body.Next, body.Matches = next, append(body.Matches, found...)
+	}
+	v.mu.RLock()
+	body.Records = v.records
+	v.mu.RUnlock()
+	return respond(w, body)
+}
+
+func find(w http.ResponseWriter, r *http.Request, v *view) error {
+	at, err := number(r, "at", 0)
+	if err != nil {
+		return err
+	}
+	body := struct {
+		Found bool  `json:"found"`
+		Line  int   `json:"line"`
+		Folds []int `json:"folds"`
+		Done  bool  `json:"done"`
+	}{Folds: []int{}}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	body.Done = v.done
+	if stream, is := v.byID[r.URL.Query().Get("stream")]; is {
+		if body.Line, body.Found, err = v.find(stream, at); err != nil {
+			return err
+		}
+	}
+	if body.Found {
+		own, err := v.record(body.Line)
+		if err != nil {
+			return err
+		}
+		body.Folds = append(body.Folds, v.around(own.fold)...)
+		// A later byte may be in what isn't read yet.
+		body.Found = v.done || at < own.offset+int64(len(own.text))+1
+	}
+	return respond(w, body)
+}
+
+// text writes what is indexed so far.
+func text(w http.ResponseWriter, r *http.Request, v *view) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out := bufio.NewWriter(w)
+	control := http.NewResponseController(w)
+	var buffer []byte
+	for at := 0; ; at++ {
+		v.mu.RLock()
+		if at >= v.blockCount() {
+			v.mu.RUnlock()
+			break
+		}
+		var err error
+		buffer, err = v.read(at, buffer)
+		labels := make([]string, len(v.streams))
+		for n, s := range v.streams {
+			labels[n] = s.label
+		}
+		v.mu.RUnlock()
+		if err != nil {
+			return err
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // where it can't be set, that of the server counts
+		if err := asText(out, buffer, labels); err != nil {
+			return nil //nolint:nilerr // the client is gone
+		}
+	}
+	_ = out.Flush() // the client is gone
+	return nil
+}
+
+// asText writes the records of a block, with the names of their containers if there are several.
+func asText(out *bufio.Writer, block []byte, labels []string) error {
+	several := false
+	for _, label := range labels {
+		several = several || label != labels[0]
+	}
+	var r record
+	for len(block) > 0 {
+		block = r.next(block)
+		if several && r.flags&isPiece == 0 {
+			_, _ = out.WriteString("[" + labels[r.stream] + "] ")
+		}
+		_, _ = out.Write(r.shown())
+		if r.flags&unended == 0 {
+			_ = out.WriteByte('\n')
+		}
+	}
+	return out.Flush()
+}
