@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer why says whether pods are
-// wrapped, and why; status what their containers do, and timeline where their time went; logs
+// wrapped, and why; status what their containers do, and timeline where their time went; ui
+// shows the latter in a browser; logs
 // prints the logs of containers from the log service, also after their pods are gone.
 package main
 
@@ -47,7 +48,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(checkCommand(), versionCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), timelineCommand(), continueCommand(), signalCommand(), logsCommand(), deleteLogsCommand(), holdLogsCommand(), releaseLogsCommand())
+	root.AddCommand(checkCommand(), versionCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), timelineCommand(), uiCommand(), continueCommand(), signalCommand(), logsCommand(), deleteLogsCommand(), holdLogsCommand(), releaseLogsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	return root
 }

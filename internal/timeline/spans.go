@@ -112,9 +112,9 @@ func (p *Pod) all(yield func(*Span) bool) {
 // all returns the spans of a container in their order.
 func (c *Container) all() []Span {
 	spans := slices.Clone(c.Spans)
-	for _, l := range c.Lives {
+	for at, l := range c.Lives {
 		for _, s := range l.Spans {
-			s.source = l.Source
+			s.source, s.start = l.Source, at+1
 			spans = append(spans, s)
 		}
 	}

@@ -74,24 +74,20 @@ type plotBar struct {
 
 // WriteSVG draws a timeline.
 func (t *Timeline) WriteSVG(w io.Writer) error {
-	groups, _ := t.groups()
+	chart := t.Chart()
 	p := plot{Title: "Timeline of " + t.Target + " in namespace " + t.Namespace, Width: plotNarrow, Left: plotLeft, Words: plotRight + 10}
 	x, y := plotMargin, 46.0
-	kinds := used(groups)
-	for _, l := range looks {
-		if !kinds[l.kind] {
-			continue
-		}
+	for _, l := range chart.Legend {
 		if x+legendGap > plotRight {
 			x, y = plotMargin, y+20
 		}
-		p.Legend = append(p.Legend, mark{x, y, string(l.kind), l.word})
+		p.Legend = append(p.Legend, mark{x, y, string(l.Kind), l.Word})
 		x += legendGap
 	}
 	y += 32
-	for at := range groups {
+	for at := range chart.Axes {
 		var drawn plotGroup
-		drawn, y = t.plot(&groups[at], y)
+		drawn, y = chart.Axes[at].plot(y)
 		p.Groups = append(p.Groups, drawn)
 		for _, r := range drawn.Rows {
 			p.Width = max(p.Width, p.Words+letterWide*float64(len(r.Says)))
@@ -106,22 +102,18 @@ func (t *Timeline) WriteSVG(w io.Writer) error {
 	return plotTemplate.Execute(w, p)
 }
 
-// plot draws a group from a height on, and returns where it ends.
-func (t *Timeline) plot(g *group, y float64) (drawn plotGroup, bottom float64) {
-	place := func(moment time.Time) float64 { return rounded(plotLeft + (plotRight-plotLeft)*g.at(moment)) }
+// plot draws an axis from a height on, and returns where it ends.
+func (a *Axis) plot(y float64) (drawn plotGroup, bottom float64) {
+	place := func(at float64) float64 { return rounded(plotLeft + (plotRight-plotLeft)*at) }
 	drawn.Top = y
-	for _, p := range g.pods {
-		drawn.Headings = append(drawn.Headings, mark{plotMargin, y, "pod", "pod/" + p.Name + ", times by: " + p.sourcesOf()})
+	for _, p := range a.Pods {
+		drawn.Headings = append(drawn.Headings, mark{plotMargin, y, "pod", "pod/" + p.Name + ", times by: " + p.Witnesses})
 		y += 6
-		for _, r := range p.rows {
-			row := plotRow{Y: y, Label: r.label, Says: r.says}
-			for _, s := range r.spans {
-				title := lookOf(s.Kind).word + " " + length(s.length(t.asked), s.Precision != "")
-				if s.For != "" {
-					title += " (" + short(s.For) + ")"
-				}
-				from := place(s.From)
-				row.Bars = append(row.Bars, plotBar{string(s.Kind), r.label + " " + title, from, rounded(max(1, place(s.To)-from))})
+		for _, l := range p.Lanes {
+			row := plotRow{Y: y, Label: l.Label, Says: l.Says}
+			for _, b := range l.Bars {
+				from := place(b.From)
+				row.Bars = append(row.Bars, plotBar{string(b.Kind), l.Label + " " + b.Title(), from, rounded(max(1, place(b.To)-from))})
 			}
 			drawn.Rows = append(drawn.Rows, row)
 			y += rowHigh
@@ -129,13 +121,8 @@ func (t *Timeline) plot(g *group, y float64) (drawn plotGroup, bottom float64) {
 		y += 14
 	}
 	drawn.Bottom = y - 12
-	step := tickOf(g.to.Sub(g.from), mostTicks)
-	for count := range mostTicks + 1 {
-		after := time.Duration(count) * step
-		if after > g.to.Sub(g.from) {
-			break
-		}
-		drawn.Ticks = append(drawn.Ticks, mark{X: place(g.from.Add(after)), Text: tick(after)})
+	for _, t := range a.Ticks {
+		drawn.Ticks = append(drawn.Ticks, mark{X: place(t.At), Text: t.Text})
 	}
 	return drawn, y + 30
 }

@@ -69,7 +69,7 @@ func (g *group) print(b *strings.Builder, p podRows, l layout, shared bool) {
 		if n := len(r.spans); g.goesOn && n > 0 && r.spans[n-1].open() {
 			end = ">"
 		}
-		fmt.Fprintf(b, "  %-*s |%s%s", l.labels, cut(r.label, l.labels), g.bar(r.spans, l.cells), end)
+		fmt.Fprintf(b, "  %-*s |%s%s", l.labels, cut(r.label, l.labels), g.characters(r.spans, l.cells), end)
 		if l.beside {
 			b.WriteString(" " + r.says + "\n")
 		} else {
@@ -84,8 +84,8 @@ func (g *group) print(b *strings.Builder, p podRows, l layout, shared bool) {
 	}
 }
 
-// bar draws spans. Each has a cell at least, and short ones are drawn over long ones.
-func (g *group) bar(spans []Span, cells int) string {
+// characters draws spans. Each has a cell at least, and short ones are drawn over long ones.
+func (g *group) characters(spans []Span, cells int) string {
 	bar := bytes.Repeat([]byte{' '}, cells)
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(b.length(g.to), a.length(g.to)) })
@@ -144,19 +144,11 @@ func (t *Timeline) printHandOffs(b *strings.Builder) {
 	}
 	b.WriteString("\nhand-offs, from the end of what was waited for to the start of the command:\n")
 	for _, h := range t.HandOffs {
-		atMost := ""
-		if h.Precision != "" {
-			atMost = "up to "
-		}
 		where := ""
 		if len(t.Pods) > 1 {
 			where = "pod/" + printable.Line(h.Pod) + ": "
 		}
-		took := fmt.Sprintf("%s%d ms", atMost, h.Milliseconds)
-		if h.Milliseconds == 0 {
-			took = "<1 ms"
-		}
-		fmt.Fprintf(b, "  %s%s -> %s  %s\n", where, printable.Line(h.From), printable.Line(h.To), took)
+		fmt.Fprintf(b, "  %s%s -> %s  %s\n", where, printable.Line(h.From), printable.Line(h.To), h.Took())
 	}
 }
 
@@ -166,6 +158,6 @@ func (t *Timeline) printPath(b *strings.Builder) {
 	}
 	b.WriteString("\ncritical path, the TaskRuns that determined how long it took:\n")
 	for _, s := range t.CriticalPath {
-		fmt.Fprintf(b, "  %s (taskrun/%s)  waited %s, took %s\n", printable.Line(s.Task), printable.Line(s.TaskRun), length(time.Duration(s.WaitedBefore)*time.Millisecond, true), length(max(0, s.To.Sub(s.From)), true))
+		fmt.Fprintf(b, "  %s (taskrun/%s)  waited %s, took %s\n", printable.Line(s.Task), printable.Line(s.TaskRun), s.Waited(), s.Took())
 	}
 }

@@ -12,7 +12,10 @@
 // whole seconds. Each life of a container is told by the best of them ([Source]).
 package timeline
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The comments on the types of the document, and on their fields, are the descriptions in
 // docs/cli.schema.json, which go test ./cmd/kubectl-entrypointer -run Schema -update writes.
@@ -145,6 +148,7 @@ type Span struct {
 	Precision string `json:"precision,omitempty"`
 
 	source               Source
+	start                int // which start of the container it belongs to, from 1 on, 0 for none
 	needs                []need
 	done                 time.Time // when the wait was over, if the span lasts until the start of the next
 	coarseFrom, coarseTo bool
@@ -169,6 +173,18 @@ type HandOff struct {
 	Precision string `json:"precision,omitempty"`
 }
 
+// Took says how long a hand-off took.
+func (h *HandOff) Took() string {
+	switch {
+	case h.Milliseconds == 0:
+		return "<1 ms"
+	case h.Precision != "":
+		return fmt.Sprintf("up to %d ms", h.Milliseconds)
+	default:
+		return fmt.Sprintf("%d ms", h.Milliseconds)
+	}
+}
+
 // A Stage is a TaskRun on the critical path. Tekton's times are whole seconds.
 type Stage struct {
 	// The name of the TaskRun.
@@ -183,3 +199,9 @@ type Stage struct {
 	// PipelineRun.
 	WaitedBefore int64 `json:"waitedBefore"`
 }
+
+// Waited says how long the time before the TaskRun was.
+func (s *Stage) Waited() string { return length(time.Duration(s.WaitedBefore)*time.Millisecond, true) }
+
+// Took says how long the TaskRun took.
+func (s *Stage) Took() string { return length(max(0, s.To.Sub(s.From)), true) }

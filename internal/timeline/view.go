@@ -66,6 +66,8 @@ type row struct {
 	label string
 	spans []Span
 	says  string
+	// failed reports whether the last start has ended with another exit code than 0.
+	failed bool
 }
 
 // groups returns what is drawn: the pods of a run on one axis, and others on their own. It
@@ -125,11 +127,12 @@ func (g *group) at(moment time.Time) float64 {
 
 func (p *Pod) rows(now time.Time) (rows []row) {
 	if len(p.Spans) > 0 {
-		rows = append(rows, row{"(pod)", p.Spans, sums(p.Spans, now)})
+		rows = append(rows, row{label: "(pod)", spans: p.Spans, says: sums(p.Spans, now)})
 	}
 	for _, c := range p.Containers {
 		spans := c.all()
-		rows = append(rows, row{cut(printable.Line(c.Name), longestLabel), spans, c.says(spans, now)})
+		hasFailed := len(c.Lives) > 0 && c.Lives[len(c.Lives)-1].failed()
+		rows = append(rows, row{cut(printable.Line(c.Name), longestLabel), spans, c.says(spans, now), hasFailed})
 	}
 	return rows
 }
@@ -140,7 +143,7 @@ func (c *Container) says(spans []Span, now time.Time) string {
 	if n := len(c.Lives); n > 0 {
 		last := c.Lives[n-1]
 		switch {
-		case last.ExitCode != nil && *last.ExitCode != 0:
+		case last.failed():
 			text += fmt.Sprintf(", exit code %d", *last.ExitCode)
 			if last.Reason != "" {
 				text += " (" + short(last.Reason) + ")"
@@ -154,6 +157,9 @@ func (c *Container) says(spans []Span, now time.Time) string {
 	}
 	return text
 }
+
+// failed reports whether a life has ended with another exit code than 0.
+func (l *Life) failed() bool { return l.ExitCode != nil && *l.ExitCode != 0 }
 
 // sums says how long each kind of spans took together, and what was waited for.
 func sums(spans []Span, now time.Time) string {

@@ -36,9 +36,9 @@ func TestADurationIsNoMorePreciseThanItsSource(t *testing.T) {
 func TestShortSpansAreSeenOverLongOnes(t *testing.T) {
 	t.Parallel()
 	g := group{from: at(0), to: at(100000)}
-	require.Equal(t, "##+#######", g.bar([]Span{{Kind: Hook, From: at(20000), To: at(20001)}, {Kind: Running, From: at(0)}}, 10))
-	require.Equal(t, "         .", g.bar([]Span{{Kind: Waiting, From: at(100000), To: at(100000)}}, 10))
-	require.Equal(t, "..........", g.bar([]Span{{Kind: Waiting, From: at(-5000), To: at(999999)}}, 10))
+	require.Equal(t, "##+#######", g.characters([]Span{{Kind: Hook, From: at(20000), To: at(20001)}, {Kind: Running, From: at(0)}}, 10))
+	require.Equal(t, "         .", g.characters([]Span{{Kind: Waiting, From: at(100000), To: at(100000)}}, 10))
+	require.Equal(t, "..........", g.characters([]Span{{Kind: Waiting, From: at(-5000), To: at(999999)}}, 10))
 }
 
 func TestLongTextIsCut(t *testing.T) {

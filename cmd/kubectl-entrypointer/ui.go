@@ -1,0 +1,82 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/page"
+	"github.com/entrypointer/entrypointer/internal/target"
+)
+
+const uiExamples = `  kubectl entrypointer ui
+  kubectl entrypointer ui -n team-a taskrun/build
+  kubectl entrypointer ui --port 8001`
+
+var uiDescription = `Serve a page on this machine, at the address that is printed: the runs of a namespace, also
+those that are gone, and where the time of each went. With TYPE/NAME, it is the address of
+this run. TYPE is ` + target.Types(target.All()) + `,
+and pod by default.
+
+The page asks the API server with your own rights. It listens on 127.0.0.1 alone, and
+whoever has the address can read what you can read, so keep it to yourself. The command
+ends when it is interrupted, and the address is worth nothing then.`
+
+func uiCommand() *cobra.Command {
+	var port uint16
+	var from *cluster
+	command := &cobra.Command{
+		Use: "ui [[TYPE/]NAME]", Short: "Show runs and their timelines in a browser", Long: uiDescription, Example: uiExamples,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(command *cobra.Command, args []string) error {
+			named, err := parseAll(args)
+			if err != nil {
+				return err
+			}
+			client, err := from.connect()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return serveUI(ctx, command, client, named, port)
+		},
+	}
+	command.Flags().Uint16Var(&port, "port", 0, "the port on 127.0.0.1; a free one by default")
+	from = kubectlFlags(command)
+	completeTargets(command, from, target.All(), 0, 1)
+	return command
+}
+
+// serveUI serves the page until ctx is done.
+func serveUI(ctx context.Context, command *cobra.Command, client *objects.Client, named []target.Target, port uint16) error {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w: use another --port", address, err)
+	}
+	defer listener.Close()
+	_, served, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	token := page.NewToken()
+	path := page.Path("/"+token, client.Namespace, nil)
+	if len(named) > 0 {
+		path = page.Path("/"+token, client.Namespace, &named[0])
+	}
+	if _, err := fmt.Fprintf(command.OutOrStdout(), "http://%s%s\n", listener.Addr(), path); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(command.ErrOrStderr(), "Open this address in a browser on this machine. Ctrl-C ends the page.")
+	return page.Serve(ctx, listener, page.Gate(token, served, page.New(page.Options{Client: *client, Base: "/" + token})))
+}

@@ -1,0 +1,251 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
+	"github.com/entrypointer/entrypointer/internal/runs"
+	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/internal/timeline"
+)
+
+const (
+	// runSeconds is after how many seconds a run that goes on is asked for again.
+	runSeconds = 2
+	// mostSpans bounds the rows of the table of spans.
+	mostSpans = 1500
+	// mostLabels bounds the labels that are shown.
+	mostLabels = 50
+)
+
+// A runView is the view of one run.
+type runView struct {
+	frame
+
+	Run    *runs.Run
+	Took   string
+	Parts  []link // the labels, with a link to what else has them
+	Axes   []axis
+	Legend []timeline.Look
+	Left   int
+	// Spans are those of all axes, in their order.
+	Spans    []spanRow
+	More     int // spans that aren't in the table
+	HandOffs []timeline.HandOff
+	Path     []stage
+	Notes    []string
+	Command  string // that prints the same
+	Empty    bool
+}
+
+// A link is a text with an address.
+type link struct{ Text, Href string }
+
+// A stage is a TaskRun on the critical path.
+type stage struct {
+	timeline.Stage
+
+	Href string
+}
+
+// An axis is a chart of pods with the same axis of time.
+type axis struct {
+	timeline.Axis
+
+	ID   string
+	Pods []podView
+	Path []bar
+}
+
+type podView struct {
+	timeline.PodChart
+
+	Href  string // of the page of the pod, "" on that page
+	Lanes []lane
+}
+
+type lane struct {
+	timeline.Lane
+
+	Bars []bar
+}
+
+// A bar is a bar of the chart, whose link leads to the row of the table with the same words.
+type bar struct {
+	timeline.Bar
+
+	ID    string
+	Href  string
+	Label string
+}
+
+// Width returns how much of the axis a bar takes.
+func (b *bar) Width() float64 { return max(0, b.To-b.From) }
+
+// A spanRow is a row of the table.
+type spanRow struct {
+	timeline.Bar
+
+	ID, Pod, Container string
+}
+
+func (s *server) serveRun(w http.ResponseWriter, q question) error {
+	run, told, err := s.read(q)
+	if err != nil {
+		return err
+	}
+	view := &runView{frame: s.frame(q, q.target.String()+" in "+q.client.Namespace), Run: run, HandOffs: told.HandOffs, Notes: told.Notes, Empty: len(told.Pods) == 0}
+	view.Command = fmt.Sprintf("kubectl entrypointer timeline -n %s %s", q.client.Namespace, q.target)
+	if !run.HasEnded() || told.GoesOn() {
+		view.Seconds = runSeconds
+	}
+	switch {
+	case run.State == runs.Gone:
+	case run.HasEnded() && !run.Ended.IsZero():
+		view.Took = lasted(run.Ended.Sub(run.Began))
+	case !run.HasEnded():
+		view.Took = lasted(view.Asked.Sub(run.Began)) + " so far"
+	}
+	for _, key := range slices.Sorted(maps.Keys(run.Labels))[:min(mostLabels, len(run.Labels))] {
+		text := key + "=" + run.Labels[key]
+		view.Parts = append(view.Parts, link{shortLine(text), s.Path(q.client.Namespace, nil) + "?" + url.Values{"labels": {text}, "parts": {"on"}}.Encode()})
+	}
+	for _, one := range told.CriticalPath {
+		view.Path = append(view.Path, stage{one, s.taskRun(q, one.TaskRun)})
+	}
+	s.draw(view, q, told.Chart())
+	return s.render(w, http.StatusOK, "run", view)
+}
+
+// read reads a run and its timeline. A pod that is gone is known by the log service alone.
+func (s *server) read(q question) (*runs.Run, *timeline.Timeline, error) {
+	run, err := (&runs.Reader{Client: q.client}).Get(q.Context(), q.target)
+	if err != nil {
+		return nil, nil, err
+	}
+	told, err := s.timeline(q)
+	return run, told, err
+}
+
+func (s *server) timeline(q question) (*timeline.Timeline, error) {
+	reader := &timeline.Reader{Reader: *s.Statuses(&q.client)}
+	return reader.Read(q.Context(), q.target, s.Now())
+}
+
+// taskRun returns the address of a TaskRun.
+func (s *server) taskRun(q question, name string) string {
+	t, err := target.Parse("taskrun/"+name, target.All())
+	if err != nil {
+		return "" // no API server has it
+	}
+	return s.Path(q.client.Namespace, &t)
+}
+
+// draw adds a chart to the view, and the table that says the same.
+func (s *server) draw(v *runView, q question, chart timeline.Chart) {
+	v.Legend, v.Left = chart.Legend, chart.Left
+	for at, a := range chart.Axes {
+		drawn := axis{Axis: a, ID: fmt.Sprintf("axis-%d", at)}
+		for _, b := range a.Path {
+			drawn.Path = append(drawn.Path, bar{Bar: b, Href: s.taskRun(q, b.For), Label: fmt.Sprintf("%s on the critical path: took %s", b.Word, b.Took)})
+		}
+		for _, p := range a.Pods {
+			drawn.Pods = append(drawn.Pods, s.drawPod(v, q, p, fmt.Sprintf("%d-%d", at, len(drawn.Pods))))
+		}
+		v.Axes = append(v.Axes, drawn)
+	}
+}
+
+func (s *server) drawPod(v *runView, q question, p timeline.PodChart, id string) podView {
+	drawn := podView{PodChart: p}
+	if named, err := target.Parse(target.Pod+"/"+p.Name, target.All()); err == nil && named.String() != q.target.String() {
+		drawn.Href = s.Path(q.client.Namespace, &named)
+	}
+	for row, l := range p.Lanes {
+		one := lane{Lane: l}
+		for at, b := range l.Bars {
+			if len(v.Spans) == mostSpans {
+				v.More++
+				continue
+			}
+			name := fmt.Sprintf("%s-%d-%d", id, row, at)
+			one.Bars = append(one.Bars, bar{b, "bar-" + name, "#span-" + name, l.Label + " " + b.Title()})
+			v.Spans = append(v.Spans, spanRow{b, "span-" + name, p.Name, l.Label})
+		}
+		drawn.Lanes = append(drawn.Lanes, one)
+	}
+	return drawn
+}
+
+// thick are the kinds in which a process of the container's author runs.
+var thick = []timeline.Kind{timeline.Running, timeline.Alive, timeline.Hook, timeline.Stopping}
+
+// isThin reports whether a kind is drawn thin, so that waiting looks different from running
+// without colours, too.
+func isThin(kind timeline.Kind) bool { return !slices.Contains(thick, kind) }
+
+// A download is a file of a run.
+type download struct {
+	media string
+	write func(*timeline.Timeline, io.Writer) error
+}
+
+var downloads = map[string]download{
+	"timeline.svg":     {"image/svg+xml", (*timeline.Timeline).WriteSVG},
+	"timeline.json":    {"application/json", writeJSON},
+	"timeline.pftrace": {"application/octet-stream", (*timeline.Timeline).WritePerfetto},
+}
+
+// writeJSON writes the document of kubectl entrypointer timeline -o json.
+func writeJSON(t *timeline.Timeline, w io.Writer) error {
+	document, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, printable.JSON(string(document))+"\n")
+	return err
+}
+
+// serveFile responds with a file that shows the same as the page, to be saved.
+func (s *server) serveFile(w http.ResponseWriter, q question) error {
+	name := q.PathValue("file")
+	file, is := downloads[name]
+	if !is {
+		return errNoPage
+	}
+	told, err := s.timeline(q)
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	if err := file.write(told, &body); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	w.Header().Set("Content-Type", file.media)
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(q.target.Of, name)))
+	_, _ = w.Write(body.Bytes()) // an error is that of a client that is gone
+	return nil
+}
+
+// fileName returns the name of a file of an object, of characters that every system takes.
+func fileName(of, file string) string {
+	of = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '_'
+	}, of)
+	return cmp.Or(cut(of, 100), "pod") + "-" + file
+}

@@ -1,0 +1,60 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/connections"
+)
+
+// The bounds of connections. A response may take as long as a page is made, and be sent.
+const (
+	mostConnections = 64
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	writeTimeout    = time.Minute
+	idleTimeout     = 2 * time.Minute
+	maxHeader       = 16 << 10
+	lastAnswers     = 2 * time.Second
+)
+
+// Serve serves a handler on a listener until ctx is done.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	limiter := connections.New(mostConnections, mostConnections)
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ConnState:         limiter.StateChanged,
+		ErrorLog:          log.New(io.Discard, "", 0), // of clients that go away
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(limiter.Listen(listener)) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving the page on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil { // a response that takes longer
+		_ = server.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving the page on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
