@@ -3,7 +3,7 @@
 
 // Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer why says whether pods are
 // wrapped, and why; status what their containers do, and timeline where their time went; ui
-// shows the latter in a browser; logs
+// shows the latter in a browser, with logs; logs
 // prints the logs of containers from the log service, also after their pods are gone.
 package main
 

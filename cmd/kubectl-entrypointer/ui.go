@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrypointer/entrypointer/internal/logview"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/page"
 	"github.com/entrypointer/entrypointer/internal/target"
@@ -23,7 +24,7 @@ const uiExamples = `  kubectl entrypointer ui
   kubectl entrypointer ui --port 8001`
 
 var uiDescription = `Serve a page on this machine, at the address that is printed: the runs of a namespace, also
-those that are gone, and where the time of each went. With TYPE/NAME, it is the address of
+those that are gone, where the time of each went, and what its containers printed. With TYPE/NAME, it is the address of
 this run. TYPE is ` + target.Types(target.All()) + `,
 and pod by default.
 
@@ -78,5 +79,7 @@ func serveUI(ctx context.Context, command *cobra.Command, client *objects.Client
 		return err
 	}
 	_, _ = fmt.Fprintln(command.ErrOrStderr(), "Open this address in a browser on this machine. Ctrl-C ends the page.")
-	return page.Serve(ctx, listener, page.Gate(token, served, page.New(page.Options{Client: *client, Base: "/" + token})))
+	logs := logview.New(logview.Options{})
+	defer logs.Close()
+	return page.Serve(ctx, listener, page.Gate(token, served, page.New(page.Options{Client: *client, Base: "/" + token, Logs: logs})))
 }

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/entrypointer/entrypointer/internal/logview"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/printable"
@@ -45,6 +46,8 @@ type Options struct {
 	Base string
 	// Statuses returns what asks the supervisors of pods, podstatus.NewReader by default.
 	Statuses func(*objects.Client) *podstatus.Reader
+	// Logs shows the logs of runs. Without it, pages have none.
+	Logs *logview.Views
 	// Now returns the time, time.Now by default.
 	Now func() time.Time
 }
@@ -77,6 +80,10 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /namespaces/{namespace}/{$}", s.asked(s.serveRuns))
 	mux.HandleFunc("GET /namespaces/{namespace}/{type}/{name}/{$}", s.asked(s.serveRun))
 	mux.HandleFunc("GET /namespaces/{namespace}/{type}/{name}/{file}", s.asked(s.serveFile))
+	if s.Logs != nil {
+		mux.Handle("GET /assets/log/", http.StripPrefix("/assets/log", logview.Assets()))
+		mux.HandleFunc("GET /namespaces/{namespace}/{type}/{name}/logs/", s.serveLog)
+	}
 	return bounded(mux)
 }
 
@@ -117,14 +124,19 @@ type question struct {
 // errNoPage is the error of a path that names nothing.
 var errNoPage = errors.New("there is no such page")
 
+// question returns what a request asks for.
+func (s *server) question(r *http.Request) (q question, err error) {
+	q = question{Request: r, client: s.Client}
+	q.client.Namespace = r.PathValue("namespace")
+	return q, q.parse()
+}
+
 // asked makes a handler of a function that answers a question, for some time at most.
 func (s *server) asked(answer func(http.ResponseWriter, question) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		q := question{Request: r.WithContext(ctx), client: s.Client}
-		q.client.Namespace = r.PathValue("namespace")
-		err := q.parse()
+		q, err := s.question(r.WithContext(ctx))
 		if err == nil {
 			err = answer(w, q)
 		}

@@ -5,8 +5,10 @@ package page_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/entrypointer/entrypointer/internal/logview"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 	"github.com/entrypointer/entrypointer/internal/page"
@@ -37,7 +40,10 @@ const (
 // served returns the page of a cluster behind its gate.
 func served(t *testing.T, cluster http.Handler) http.Handler {
 	t.Helper()
+	logs := logview.New(logview.Options{Dir: t.TempDir()})
+	t.Cleanup(logs.Close)
 	return page.Gate(token, port, page.New(page.Options{
+		Logs:   logs,
 		Client: objectstest.Client(t, pagetest.Namespace, cluster), Base: "/" + token,
 		Now: func() time.Time { return pagetest.Now },
 		Statuses: func(c *objects.Client) *podstatus.Reader {
@@ -320,6 +326,31 @@ func TestTheSameCanBeSaved(t *testing.T) {
 		require.True(t, strings.HasPrefix(response.Body.String(), begins), file)
 	}
 	require.Equal(t, http.StatusNotFound, get(handler, "/namespaces/team-a/pod/none/timeline.svg").Code)
+}
+
+// TestTheLogOfARunIsBelowIt asks for the parts of the log by their addresses.
+func TestTheLogOfARunIsBelowIt(t *testing.T) {
+	t.Parallel()
+	handler := served(t, pagetest.New())
+	require.Contains(t, get(handler, release).Body.String(), `data-log="/token`+release+`logs/"`)
+	for _, file := range []string{"logview.css", "logview.mjs"} {
+		require.Equal(t, http.StatusOK, get(handler, "/assets/log/"+file).Code, file)
+	}
+	const logs = "/namespaces/team-a/taskrun/release-build/logs/"
+	var info struct {
+		Version int
+		Done    bool
+	}
+	for !info.Done { // each response comes when something has changed
+		response := get(handler, fmt.Sprintf("%sinfo?after=%d", logs, info.Version))
+		require.NoError(t, json.Unmarshal(response.Body.Bytes(), &info), response.Body.String())
+	}
+	text := get(handler, logs+"text")
+	require.Equal(t, http.StatusOK, text.Code)
+	require.Contains(t, text.Body.String(), "step compile begins")
+	require.NotContains(t, text.Body.String(), "step unit begins", "of another TaskRun")
+	require.Contains(t, text.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	require.Equal(t, http.StatusNotFound, get(handler, "/namespaces/team-a/po/x/logs/text").Code)
 }
 
 // TestServingEndsWithItsContext ends the server while a response is being made.

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/logview"
 	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/runs"
 	"github.com/entrypointer/entrypointer/internal/target"
@@ -47,6 +50,7 @@ type runView struct {
 	Path     []stage
 	Notes    []string
 	Command  string // that prints the same
+	Log      template.HTML
 	Empty    bool
 }
 
@@ -125,6 +129,9 @@ func (s *server) serveRun(w http.ResponseWriter, q question) error {
 	for _, one := range told.CriticalPath {
 		view.Path = append(view.Path, stage{one, s.taskRun(q, one.TaskRun)})
 	}
+	if s.Logs != nil {
+		view.Log = logview.Section(s.Path(q.client.Namespace, &q.target) + "logs/")
+	}
 	s.draw(view, q, told.Chart())
 	return s.render(w, http.StatusOK, "run", view)
 }
@@ -142,6 +149,19 @@ func (s *server) read(q question) (*runs.Run, *timeline.Timeline, error) {
 func (s *server) timeline(q question) (*timeline.Timeline, error) {
 	reader := &timeline.Reader{Reader: *s.Statuses(&q.client)}
 	return reader.Read(q.Context(), q.target, s.Now())
+}
+
+// serveLog passes a request on to the log of a run. It may take longer than others: a reader
+// waits for what comes next.
+func (s *server) serveLog(w http.ResponseWriter, r *http.Request) {
+	q, err := s.question(r)
+	if err != nil {
+		s.serveProblem(w, q, err)
+		return
+	}
+	source := logview.FromService(&logreader.Client{REST: q.client.REST, Namespace: q.client.Namespace}, q.target)
+	log := s.Logs.Log(q.client.Namespace+"/"+q.target.String(), source)
+	http.StripPrefix(strings.TrimPrefix(s.Path(q.client.Namespace, &q.target), s.Base)+"logs", log).ServeHTTP(w, r)
 }
 
 // taskRun returns the address of a TaskRun.

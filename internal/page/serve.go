@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/connections"
@@ -27,11 +28,17 @@ const (
 	lastAnswers     = 2 * time.Second
 )
 
-// Serve serves a handler on a listener until ctx is done.
+// Serve serves a handler on a listener until ctx is done, and returns once all requests are
+// answered or given up.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	limiter := connections.New(mostConnections, mostConnections)
+	var answering sync.WaitGroup
 	server := &http.Server{
-		Handler:           handler,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answering.Add(1)
+			defer answering.Done()
+			handler.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -53,6 +60,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	if err := server.Shutdown(last); err != nil { // a response that takes longer
 		_ = server.Close()
 	}
+	answering.Wait() // their context is done
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the page on %s: %w", listener.Addr(), err)
 	}

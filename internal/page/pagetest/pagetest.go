@@ -119,6 +119,7 @@ func chosen(all map[string]any, selector string) []any {
 
 // A stream is what the log service has of one start of a container.
 type stream struct {
+	name           string // stdout or events
 	pod, container string
 	labels         map[string]string
 	start          time.Time
@@ -133,7 +134,7 @@ func (c *Cluster) serveLogs(w http.ResponseWriter, r *http.Request, name string)
 	case isStream:
 		for at, s := range c.streams {
 			if text := strings.Join(s.lines, "\n") + "\n"; fmt.Sprint(at) == id {
-				_, _ = fmt.Fprintf(w, "event: data\nid: 1\ndata: {\"from\":0,\"to\":%d,\"data\":%q,\"times\":[[0,1]]}\n\nevent: end\ndata: {}\n\n", len(text), base64.StdEncoding.EncodeToString([]byte(text)))
+				_, _ = fmt.Fprintf(w, "event: data\nid: 1\ndata: {\"from\":0,\"to\":%d,\"data\":%q,\"times\":[[0,%d]]}\n\nevent: end\ndata: {}\n\n", len(text), base64.StdEncoding.EncodeToString([]byte(text)), s.start.UnixMilli())
 			}
 		}
 	case name != "":
@@ -148,7 +149,7 @@ func (c *Cluster) serveLogs(w http.ResponseWriter, r *http.Request, name string)
 		all := []any{}
 		for at, s := range c.streams {
 			if s.pod == query.Get("pod") || key != "" && s.labels[key] == value {
-				all = append(all, map[string]any{"id": fmt.Sprint(at), "name": "events", "pod": s.pod, "podUID": "uid-" + s.pod, "container": s.container, "start": s.start.Format(time.RFC3339Nano)})
+				all = append(all, map[string]any{"id": fmt.Sprint(at), "name": s.name, "pod": s.pod, "podUID": "uid-" + s.pod, "container": s.container, "start": s.start.Format(time.RFC3339Nano)})
 			}
 		}
 		objectstest.Respond(w, map[string]any{"logs": all})
@@ -229,10 +230,10 @@ func (c *Cluster) addTaskRun(task string, created int, steps ...step) {
 			file = "/tekton/downward/ready"
 		}
 		code := fmt.Sprintf(`"exitCode":%d`, s.code)
-		c.streams = append(c.streams, stream{p.Name, "step-" + s.name, labels, after(s.start), []string{
+		c.streams = append(c.streams, stream{"events", p.Name, "step-" + s.name, labels, after(s.start), []string{
 			event(s.start, "waiting", `"file":"`+file+`"`), event(s.began-1, "waited", `"outcome":"met"`), event(s.began, "started", `"argv0":"/tekton/bin/entrypoint"`),
 			event(s.over, "exited", code), event(s.over+38, "finished", `"reason":"Exited"`, code),
-		}})
+		}}, stream{"stdout", p.Name, "step-" + s.name, labels, after(s.start), []string{"step " + s.name + " begins", "\x1b[32mok\x1b[0m " + s.name, "it ends with exit code " + fmt.Sprint(s.code)}})
 	}
 	c.lists["pods"][p.Name] = p
 	isController := true
@@ -327,7 +328,7 @@ func (c *Cluster) addReport() {
 func (c *Cluster) addNightly() {
 	labels := map[string]string{"tekton.dev/taskRun": "nightly"}
 	at := -36_000_000
-	c.streams = append(c.streams, stream{"nightly-pod", "step-only", labels, after(at), []string{
+	c.streams = append(c.streams, stream{"events", "nightly-pod", "step-only", labels, after(at), []string{
 		event(at, "waiting", `"file":"/tekton/downward/ready"`), event(at+900, "waited", `"outcome":"met"`), event(at+901, "started"),
 		event(at+61_000, "exited", `"exitCode":2`), event(at+61_030, "finished", `"reason":"Exited"`, `"exitCode":2`),
 	}})
