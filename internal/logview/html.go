@@ -65,17 +65,20 @@ func (l *layout) row(m *markup, r row, q *query) {
 	m.tag("</span></div>\n")
 }
 
+// rowClass begins a row.
 func rowClass(r *record, s *stream) constant {
+	kinds := [...]constant{`<div class="r`, `<div class="r gap`, `<div class="r head`}
+	kind := kinds[0]
 	switch {
 	case r.flags&isGap != 0:
-		return `<div class="r gap" data-n="`
+		kind = kinds[1]
 	case r.flags&opensFold != 0:
-		return `<div class="r head" data-n="`
-	case s.Name == "stderr":
-		return `<div class="r e" data-n="`
-	default:
-		return `<div class="r" data-n="`
+		kind = kinds[2]
 	}
+	if s.Name != "stdout" {
+		kind += " e"
+	}
+	return kind + `" data-n="`
 }
 
 func (l *layout) content(m *markup, r row, q *query) {

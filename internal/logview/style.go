@@ -71,9 +71,8 @@ func unpack(n uint64) style {
 func (s style) apply(parameters []byte) style {
 	p := sgr(parameters)
 	for {
-		code, more := p.next()
-		s = s.set(code, &p)
-		if !more {
+		s = s.set(p.next(), &p)
+		if p == nil {
 			return s
 		}
 	}
@@ -121,33 +120,31 @@ func (s style) set(code int, p *sgr) style {
 	return s
 }
 
-// sgr are parameters of which some are read.
+// sgr are the parameters that are left; nil if all were read.
 type sgr []byte
 
-// next returns the next parameter, 0 for one that is left out or no number, and whether there are
-// more.
-func (p *sgr) next() (code int, more bool) {
+// next returns the next parameter: 0 for one that is left out, -1 for what is no number.
+func (p *sgr) next() int {
 	text := []byte(*p)
 	if end := bytes.IndexAny(text, ";:"); end >= 0 {
-		*p, text, more = text[end+1:], text[:end], true
+		*p, text = text[end+1:], text[:end]
 	} else {
 		*p = nil
 	}
 	code, err := strconv.Atoi(string(text))
 	if err != nil && len(text) > 0 {
-		return -1, more
+		return -1
 	}
-	return code, more
+	return code
 }
 
 // color reads the rest of an extended colour, and returns the nearest one of the 16, or the
 // former one if it isn't valid.
 func (p *sgr) color(former uint8) uint8 {
 	byColons := len(*p) > 0 && p.hasColons()
-	kind, _ := p.next()
-	switch kind {
+	switch p.next() {
 	case 5:
-		n, _ := p.next()
+		n := p.next()
 		if n < 0 || n > 255 {
 			return former
 		}
@@ -158,7 +155,7 @@ func (p *sgr) color(former uint8) uint8 {
 		}
 		var c [3]int
 		for at := range c {
-			if c[at], _ = p.next(); c[at] < 0 || c[at] > 255 {
+			if c[at] = p.next(); c[at] < 0 || c[at] > 255 {
 				return former
 			}
 		}

@@ -419,10 +419,10 @@ class LogView {
         this.matches.unshift(...earlier);
         if (this.current >= 0) this.current += earlier.length;
         this.searched = true;
+        if (this.current < 0 && earlier.length) await this.step(1);
       }
       this.count();
-      this.input.setCustomValidity("");
-      if (this.current < 0) await this.reload();
+      if (this.current < 0) await this.reload(); // without marks
     } catch (error) {
       if (signal.aborted) return;
       this.form.querySelector(".found").textContent = error.message;
@@ -563,6 +563,9 @@ class LogView {
     const details = this.root.querySelector(".streams");
     details.hidden = streams.length < 2;
     this.root.classList.toggle("several", new Set(streams.map((stream) => stream.label)).size > 1);
+    this.root.classList.toggle("both", streams.some((stream) => stream.name !== "stdout"));
+    this.root.style.setProperty("--names", Math.max(4, ...streams.map((stream) => stream.label.length)));
+    this.root.style.setProperty("--digits", Math.max(4, ...streams.map((stream) => String(stream.lines).length)));
     this.root.querySelector("[data-switch=apart]").hidden = !this.root.classList.contains("several");
     const choices = details.querySelector(".choices");
     if (choices.children.length === streams.length) return;
