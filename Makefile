@@ -111,6 +111,9 @@ unit:
 	cd test/chart && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
 	cd test/destinations && go test -vet=off -timeout 40m .
+	@command -v chromium >/dev/null || hack/apt-get.sh chromium
+	@command -v npm >/dev/null || hack/apt-get.sh npm  # for axe-core, which isn't compiled
+	cd test/page && go test -vet=off -timeout 40m .
 
 # With Loki as well, whose first build takes four to nine minutes on 2 cores.
 .PHONY: destinations

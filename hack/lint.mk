@@ -8,7 +8,7 @@ include hack/tools.mk
 
 # Modules that are linted. test/cluster/programs compiles Kubernetes and more, for
 # short files: formatting and headers are enough for those that import it.
-MODULES := . test/cluster test/apiserver test/monitoring test/chart test/stores test/stores/versitygw test/destinations test/destinations/collector
+MODULES := . test/cluster test/apiserver test/monitoring test/chart test/stores test/stores/versitygw test/destinations test/destinations/collector test/page
 
 # Architectures on which the binaries for the pods must at least compile: one
 # with assembly of its own, and one without.

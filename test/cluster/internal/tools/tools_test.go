@@ -249,7 +249,7 @@ func requirements(t *testing.T, dir string) map[string]string {
 
 func TestWhatTheModulesShareIsCompiledOnce(t *testing.T) {
 	programs := requirements(t, "test/cluster/programs")
-	for _, module := range []string{".", "test/cluster", "test/apiserver", "test/monitoring", "test/chart", "test/stores", "test/destinations"} {
+	for _, module := range []string{".", "test/cluster", "test/apiserver", "test/monitoring", "test/chart", "test/stores", "test/destinations", "test/page"} {
 		for path, version := range requirements(t, module) {
 			if shared, ok := programs[path]; ok && shared != version {
 				t.Errorf("%s requires %s %s, and test/cluster/programs %s: packages of it are compiled twice; in the one that is older: go get %s@...",

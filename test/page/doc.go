@@ -1,0 +1,11 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package page tests the page of the kubectl plugin in a browser: headless Chromium, which
+// chromedp drives. It is a module of its own, because chromedp is no dependency of the
+// product.
+//
+// The cluster is that of internal/page/pagetest, an API server with recorded runs: what a
+// browser does with the page doesn't depend on where its data is from, and so the tests need
+// no cluster, and the pictures are always the same.
+package page

@@ -1,0 +1,103 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/page/pagetest"
+)
+
+// pictures is a folder for screenshots.
+var pictures = flag.String("pictures", "", "write screenshots to this folder")
+
+// The pages of the tests, by the names of their screenshots.
+var pages = map[string]string{
+	"runs":    "/namespaces/team-a/",
+	"release": "/namespaces/team-a/pipelinerun/release/",
+	"web":     "/namespaces/team-a/deployment/web/",
+	"nightly": "/namespaces/team-a/taskrun/nightly/",
+	"hostile": "/namespaces/team-a/pod/hostile/",
+}
+
+// TestTheBrowserHasNoComplaint opens each page in both color schemes.
+func TestTheBrowserHasNoComplaint(t *testing.T) {
+	at, b := serve(t, pagetest.New()), newBrowser(t)
+	for _, colors := range []string{"light", "dark"} {
+		for name, path := range pages {
+			b.do(t, prefer(colors), chromedp.Navigate(at+path), chromedp.WaitVisible(chromedp.CSS("h1")))
+			if name == "release" {
+				b.do(t, until(`document.querySelector("#logs a.n") !== null`)) // its lines have come
+			}
+			require.NotContains(t, value[string](t, b, "document.title"), "read", name)
+			if *pictures != "" {
+				picture, err := chromedp.Run(b, chromedp.FullScreenshot(100))
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(*pictures, name+"-"+colors+".png"), picture, 0o644))
+			}
+		}
+	}
+}
+
+// TestTheKeyboardReachesEveryBar walks through the page of a run, follows the link of a bar,
+// and expects the row that says the same.
+func TestTheKeyboardReachesEveryBar(t *testing.T) {
+	at, b := serve(t, pagetest.New()), newBrowser(t)
+	b.do(t, chromedp.Navigate(at+pages["release"]), chromedp.WaitVisible(chromedp.CSS("#charts")))
+	bars := value[[]string](t, b, `Array.from(document.querySelectorAll("#charts a[id]"), (a) => a.id)`)
+	require.Greater(t, len(bars), 20)
+	reached := []string{}
+	for range 200 {
+		b.do(t, chromedp.KeyEvent(kb.Tab))
+		id := value[string](t, b, `document.activeElement.id`)
+		if len(bars) > len(reached) && id == bars[len(reached)] {
+			reached = append(reached, id)
+		}
+		if len(reached) == len(bars) {
+			break
+		}
+	}
+	require.Equal(t, bars, reached)
+	label := value[string](t, b, `document.activeElement.getAttribute("aria-label")`)
+	b.do(t, chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("tr:target")))
+	row := value[[]string](t, b, `Array.from(document.querySelector("tr:target").cells, (c) => c.textContent.trim())`)
+	for _, column := range []int{1, 3, 5} { // container, what, took
+		require.Contains(t, label, row[column])
+	}
+}
+
+// TestAChangeArrivesWithoutAReload restarts a container while its page is open.
+func TestAChangeArrivesWithoutAReload(t *testing.T) {
+	cluster := pagetest.New()
+	at, b := serve(t, cluster), newBrowser(t)
+	b.do(t, chromedp.Navigate(at+pages["web"]), chromedp.WaitVisible(chromedp.CSS("#charts")), chromedp.Focus(chromedp.CSS("#charts .chart a[id]")),
+		chromedp.Evaluate[chromedp.Void](`window.isTheSame = true`))
+	focused := value[string](t, b, `document.activeElement.id`)
+	require.NotEmpty(t, focused)
+	changed := pagetest.WebPod(2)
+	cluster.Set("pods", changed.Name, changed)
+	b.do(t, until(`document.getElementById("span-table").textContent.includes("~2m30s")`))
+	require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
+	require.Equal(t, focused, value[string](t, b, `document.activeElement.id`), "the focus stays where it was")
+}
+
+// TestUpdatesCanBePaused pauses, and expects no change until they are resumed.
+func TestUpdatesCanBePaused(t *testing.T) {
+	cluster := pagetest.New()
+	at, b := serve(t, cluster), newBrowser(t)
+	b.do(t, chromedp.Navigate(at+pages["web"]), chromedp.Click(chromedp.CSS("#live-pause")))
+	require.Equal(t, "Paused", value[string](t, b, `document.getElementById("live-note").textContent`))
+	before := value[string](t, b, `document.getElementById("charts").innerHTML`)
+	changed := pagetest.WebPod(2)
+	cluster.Set("pods", changed.Name, changed)
+	require.Equal(t, before, value[string](t, b, `document.getElementById("charts").innerHTML`))
+	b.do(t, chromedp.Click(chromedp.CSS("#live-pause")), until(`document.getElementById("span-table").textContent.includes("~2m30s")`))
+}
