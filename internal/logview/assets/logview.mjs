@@ -43,7 +43,6 @@ class LogView {
     this.generation = 0; // of the chunks: answers to older requests don't count
     this.listen();
     root.querySelector(".tools").hidden = false;
-    this.scroller.hidden = false;
     this.watch();
   }
 
@@ -108,6 +107,7 @@ class LogView {
     this.info = info;
     this.showStreams();
     this.remark(info);
+    if (info.records > 0) this.scroller.hidden = false;
     this.root.querySelector("[data-switch=unfold]").hidden = info.folds === 0;
     this.root.querySelector("[data-switch=follow]").hidden = info.done;
     if (!this.linked && location.hash.startsWith("#log=")) {
