@@ -126,7 +126,7 @@ class LogView {
     if (this.busy) return;
     const last = this.chunks.at(-1);
     if (!last) {
-      if (info.rows > 0) await this.showRow(0);
+      if (info.rows > 0) await (this.switches.follow ? this.showEnd() : this.showRow(0));
       return;
     }
     if (this.switches.apart) {
@@ -137,6 +137,7 @@ class LogView {
     this.total = info.rows;
     if (this.switches.follow && info.rows - last.to > 2 * chunkRows) {
       await this.showEnd();
+      if (this.chunks.length) this.speak(this.chunks.at(-1).element, spokenLines);
     } else if (atEnd) {
       await this.refreshEnd(last);
     }

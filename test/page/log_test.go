@@ -1,0 +1,263 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logview"
+)
+
+// policy is that of the page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; require-trusted-types-for 'script'"
+
+// serveLog serves a page that has nothing but a log, and returns its address.
+func serveLog(t *testing.T, source logview.Source) string {
+	t.Helper()
+	views := logview.New(logview.Options{Dir: t.TempDir()})
+	mux := http.NewServeMux()
+	mux.Handle("/log/", http.StripPrefix("/log", views.Log("key", source)))
+	mux.Handle("/assets/", http.StripPrefix("/assets", logview.Assets()))
+	mux.Handle("/page.css", http.FileServer(http.Dir("../../internal/page/assets")))
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><meta charset="utf-8"><title>A log</title><link rel="icon" href="data:,"><link rel="stylesheet" href="page.css"><link rel="stylesheet" href="assets/logview.css"><script type="module" src="assets/logview.mjs"></script><main><h1>A log</h1><section aria-labelledby="h"><h2 id="h">Log</h2>%s</section></main>`, logview.Section("/log/"))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		views.Close()
+	})
+	return server.URL + "/"
+}
+
+var (
+	compile  = logview.Stream{ID: "c1", Name: "stdout", Pod: "build", Container: "compile"}
+	warnings = logview.Stream{ID: "c2", Name: "stderr", Pod: "build", Container: "compile"}
+	proxy    = logview.Stream{ID: "p1", Name: "stdout", Pod: "build", Container: "proxy"}
+)
+
+// A printer prints lines into logs.
+type printer struct {
+	*logview.Recorder
+
+	offsets map[string]int64
+	failed  error
+}
+
+func newPrinter(to *logview.Recorder) *printer { return &printer{to, map[string]int64{}, nil} }
+
+func (p *printer) print(s logview.Stream, lines ...string) {
+	for _, line := range lines {
+		if p.failed != nil {
+			return
+		}
+		p.failed = p.Add(logview.Line{Stream: s, Text: []byte(line), Offset: p.offsets[s.ID], Time: 1_795_000_000_000 + p.offsets[s.ID], Ended: true})
+		p.offsets[s.ID] += int64(len(line)) + 1
+	}
+}
+
+// aMillion has a million lines, of which some wrap, have colors or are in groups, and one has
+// 10 MB.
+func aMillion(_ context.Context, to *logview.Recorder) error {
+	p := newPrinter(to)
+	for n := range 1_000_000 {
+		switch {
+		case n == 300_000:
+			p.print(compile, "long "+strings.Repeat("0123456789 ", 10_000_000/11))
+		case n%1000 == 500:
+			p.print(compile, fmt.Sprintf("::group::Group %d", n))
+		case n%1000 == 600:
+			p.print(compile, "::endgroup::")
+		case n%50 == 7:
+			p.print(warnings, fmt.Sprintf("line %d: \x1b[1;33mwarning:\x1b[0m %s", n, strings.Repeat("this line wraps ", 40)))
+		case n%10 == 3:
+			p.print(proxy, fmt.Sprintf("line %d GET /healthz 200", n))
+		default:
+			p.print(compile, fmt.Sprintf("line %d: compiling \x1b[36mpackage%d\x1b[m", n, n%97))
+		}
+	}
+	return p.failed
+}
+
+// await waits until an expression of JavaScript is true. If it fails, there is a picture.
+func (b *browser) await(t *testing.T, expression string) {
+	t.Helper()
+	err := chromedp.Do(b, until(expression))
+	if err != nil {
+		b.picture(t, "log-failed")
+	}
+	require.NoError(t, err, expression)
+}
+
+// run runs JavaScript.
+func (b *browser) run(t *testing.T, script string) {
+	t.Helper()
+	value[bool](t, b, script+"; true")
+}
+
+// seen is an expression for the texts of the rows that are seen.
+const seen = `[...document.querySelectorAll(".log .r")].filter((r) => { const s = document.querySelector(".scroller").getBoundingClientRect(), b = r.getBoundingClientRect(); return b.bottom > s.top && b.top < s.bottom; }).map((r) => r.querySelector(".t").textContent)`
+
+// nodes is an expression for how many nodes the page has.
+const nodes = `document.querySelectorAll("*").length`
+
+// mostNodes bounds the elements of a page with a log.
+const mostNodes = 20_000
+
+func (b *browser) picture(t *testing.T, name string) {
+	t.Helper()
+	if *pictures == "" {
+		return
+	}
+	picture, err := chromedp.Run(b, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644))
+}
+
+// watchLongTasks has the page note the tasks that take longer than 50 ms.
+const watchLongTasks = `window.longTasks = []; new PerformanceObserver((list) => list.getEntries().forEach((e) => longTasks.push(Math.round(e.duration)))).observe({ type: "longtask", buffered: true });`
+
+func TestAMillionLinesAndOneOfTenMegabytes(t *testing.T) {
+	at, b := serveLog(t, aMillion), newBrowser(t)
+	began := time.Now()
+	b.do(t, chromedp.Navigate(at), chromedp.WaitVisible(".log .r"))
+	t.Logf("%s until the first lines are seen", time.Since(began).Round(time.Millisecond))
+	b.run(t, watchLongTasks)
+	b.await(t, `document.querySelector(".log .state").textContent === "1,000,000 lines."`)
+	t.Logf("%s until all lines are indexed", time.Since(began).Round(time.Millisecond))
+	require.Contains(t, value[[]string](t, b, seen)[0], "line 0: compiling package0")
+	b.picture(t, "log-light")
+
+	b.run(t, `const s = document.querySelector(".scroller"); s.focus(); s.scrollTop = s.scrollHeight`)
+	b.await(t, seen+`.some((t) => t.includes("line 999999:"))`)
+	require.Less(t, value[int](t, b, nodes), mostNodes)
+	b.do(t, chromedp.KeyEvent(kb.Home))
+	b.await(t, seen+`.some((t) => t.includes("line 0:"))`)
+
+	// Anywhere by the scroll bar, and from there on line by line, without gaps.
+	b.run(t, `s.scrollTop = s.scrollHeight * 0.7`)
+	b.await(t, seen+`.some((t) => /^line (6[89]|7[01])\d{4}/.test(t))`)
+	for range 60 {
+		b.do(t, chromedp.KeyEvent(kb.PageDown))
+		b.await(t, seen+`.length > 5`)
+	}
+	require.Empty(t, value[[]string](t, b, gaps), "lines that are missing between others")
+	for range 80 {
+		b.do(t, chromedp.KeyEvent(kb.PageUp))
+		b.await(t, seen+`.length > 5`)
+	}
+	require.Empty(t, value[[]string](t, b, gaps), "lines that are missing between others")
+	require.Less(t, value[int](t, b, nodes), mostNodes)
+
+	// A search, also in a closed group.
+	began = time.Now()
+	b.do(t, chromedp.KeyEvent("/"))
+	require.Equal(t, "log-search", value[string](t, b, `document.activeElement.id`))
+	b.run(t, `document.activeElement.value = ""`) // chromedp types the key, although its event was prevented
+	b.do(t, chromedp.SendKeys("#log-search", "line 700567: compiling"))
+	b.await(t, seen+`.some((t) => t.includes("line 700567:"))`)
+	t.Logf("%s until a line is found and seen", time.Since(began).Round(time.Millisecond))
+	b.await(t, `document.querySelector(".found").textContent === "1 of 1"`)
+	require.Equal(t, "line 700567: compiling", value[string](t, b, `document.querySelector(".log .current mark").textContent`))
+	b.picture(t, "log-found")
+	require.Less(t, value[int](t, b, nodes), mostNodes)
+
+	// The line of 10 MB.
+	b.run(t, `document.querySelector("#log-search").value = ""`)
+	b.do(t, chromedp.SendKeys("#log-search", "long 0123"))
+	b.await(t, `document.querySelector(".log .current button.more")`)
+	require.Less(t, value[int](t, b, `document.querySelector(".log .current .t").textContent.length`), 5000)
+	b.picture(t, "log-long")
+	b.do(t, chromedp.Click(".log .current button.more"))
+	b.await(t, `document.querySelector(".log button.more[aria-expanded=true]") && document.querySelectorAll(".log .r").length > 50`)
+	require.Less(t, value[int](t, b, `Math.max(...[...document.querySelectorAll(".log .t")].map((t) => t.textContent.length))`), 5000)
+	require.Less(t, value[int](t, b, nodes), mostNodes)
+	t.Logf("tasks of more than 50 ms: %v ms; %d elements; heap of the page %d kB", value[[]int](t, b, `longTasks`), value[int](t, b, nodes), value[int](t, b, `performance.memory.usedJSHeapSize >> 10`))
+}
+
+// gaps is an expression for the rows whose records don't follow on each other. Only closed groups
+// leave some out.
+const gaps = `[...document.querySelectorAll(".log .r")].filter((r, at, all) => at > 0 && !all[at - 1].classList.contains("head") && !all[at - 1].querySelector(".more") && Number(r.dataset.n) - Number(all[at - 1].dataset.n) > 101).map((r) => r.textContent)`
+
+// A log that goes on is followed at its end until the reader scrolls back, and only then read out.
+func TestTheEndOfALiveLogIsFollowed(t *testing.T) {
+	more := make(chan string)
+	at, b := serveLog(t, func(_ context.Context, to *logview.Recorder) error {
+		p := newPrinter(to)
+		for n := range 500 {
+			p.print(compile, fmt.Sprintf("old %d", n))
+		}
+		to.Live()
+		for line := range more {
+			p.print(compile, line)
+		}
+		return p.failed
+	}), newBrowser(t)
+	b.do(t, chromedp.Navigate(at), until(seen+`.includes("old 499")`))
+	require.Equal(t, "log", value[string](t, b, `document.querySelector("[role=log]").getAttribute("role")`))
+	for n := range 1500 {
+		more <- fmt.Sprintf("new %d", n)
+	}
+	b.await(t, seen+`.includes("new 1499")`)
+	b.await(t, `document.querySelector("[role=log]").textContent.includes("new 1499")`)
+	require.Less(t, value[int](t, b, nodes), mostNodes)
+
+	b.run(t, `document.querySelector(".scroller").focus()`)
+	b.do(t, chromedp.KeyEvent(kb.Home), until(seen+`.includes("old 0")`), until(`!document.querySelector("[role=log]")`))
+	more <- "newest"
+	b.await(t, `document.querySelector(".state").textContent.startsWith("2,001 lines")`)
+	require.Contains(t, value[[]string](t, b, seen), "old 0", "what is read stays where it is")
+	b.do(t, chromedp.KeyEvent("f"), until(seen+`.includes("newest")`))
+	close(more)
+	b.await(t, `document.querySelector(".state").textContent === "2,001 lines."`)
+	b.await(t, `!document.querySelector("[role=log]")`)
+}
+
+// What containers print is hostile.
+func hostile(_ context.Context, to *logview.Recorder) error {
+	p := newPrinter(to)
+	p.print(compile, `<script>document.title = "owned"</script><img src=x onerror="document.title = 'owned'">`, "\x1b[31mred\x1b[0m \x1b[1;30;47mon white\x1b[0m \x1b[7mreversed\x1b[0m", "a\u202eb\x00\xff", "\x1b]8;;javascript:document.title='owned'\x07link\x1b]8;;\x07", "10%\r50%\r100%")
+	p.print(warnings, "to stderr")
+	to.Note("A remark <b>about</b> the log.")
+	p.failed = p.Add(logview.Line{Stream: proxy, Text: []byte("[entrypointer: 6 bytes were dropped]"), Ended: true, Gap: true})
+	p.print(compile, "::group::</span><b>Group</b>")
+	for n := range 300 {
+		p.print(compile, fmt.Sprintf("line %d", n))
+	}
+	p.print(compile, "::endgroup::", "last")
+	return p.failed
+}
+
+func TestALinkOpensItsLineAndHostileLinesStayText(t *testing.T) {
+	at, b := serveLog(t, hostile), newBrowser(t)
+	b.do(t, chromedp.Navigate(at), until(seen+`.includes("last")`))
+	require.Equal(t, "A log", value[string](t, b, `document.title`))
+	require.Contains(t, value[[]string](t, b, seen), `a\u202eb\x00\xff`)
+	require.Equal(t, 0, value[int](t, b, `document.querySelectorAll(".log b, .log img, .log script").length`))
+	b.picture(t, "log-hostile")
+
+	b.do(t, chromedp.Click("button.fold"), until(seen+`.includes("line 3")`))
+	link := value[string](t, b, `[...document.querySelectorAll(".log .r")].find((r) => r.querySelector(".t").textContent === "line 3").querySelector("a.n").href`)
+	b.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(link), until(`document.querySelector(".log .target .t")?.textContent === "line 3"`))
+	require.Equal(t, link, value[string](t, b, `document.activeElement.href`), "the line has the focus")
+	b.do(t, prefer("dark"))
+	b.picture(t, "log-dark")
+	b.do(t, chromedp.KeyEvent("w"), chromedp.KeyEvent("t"), chromedp.KeyEvent("a"), until(`document.querySelectorAll(".log .title").length === 2`))
+	require.Equal(t, "true", value[string](t, b, `document.querySelector("[data-switch=times]").getAttribute("aria-pressed")`))
+	b.picture(t, "log-apart")
+}
