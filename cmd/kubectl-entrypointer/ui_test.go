@@ -57,7 +57,7 @@ func TestTheAddressOfThePageIsPrinted(t *testing.T) {
 
 	cancel()
 	require.NoError(t, <-ended)
-	_, err = http.Get(address.String())
+	_, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", address.Host)
 	require.Error(t, err, "the page is gone")
 }
 

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -96,8 +95,9 @@ func TestWithoutTokenAndHostThereIsNothing(t *testing.T) {
 
 func TestTokensDiffer(t *testing.T) {
 	t.Parallel()
-	require.Regexp(t, regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`), page.NewToken())
-	require.NotEqual(t, page.NewToken(), page.NewToken())
+	one, other := page.NewToken(), page.NewToken()
+	require.Regexp(t, `^[A-Za-z0-9_-]{43}$`, one)
+	require.NotEqual(t, one, other)
 }
 
 func TestThePageOnlyReads(t *testing.T) {
@@ -366,17 +366,16 @@ func TestServingEndsWithItsContext(t *testing.T) {
 			<-r.Context().Done()
 		}))
 	}()
-	failed := make(chan error, 1)
+	answered := make(chan struct{})
 	go func() {
-		response, err := http.Get("http://" + listener.Addr().String())
-		if err == nil {
-			_, err = io.Copy(io.Discard, response.Body)
+		defer close(answered)
+		if response, err := http.Get("http://" + listener.Addr().String()); err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
 		}
-		failed <- err
 	}()
 	<-asked
 	cancel()
 	require.NoError(t, <-ended)
-	<-failed
+	<-answered
 }

@@ -122,7 +122,7 @@ func (r *Reader) List(ctx context.Context, kind string, selector labels.Selector
 	})
 	asked.Wait()
 	list := joined(parts)
-	if list.addLogs(parts, kind, logs, errLogs); len(list.Runs) == 0 {
+	if list.addLogs(parts, logs, errLogs); len(list.Runs) == 0 {
 		if err := noAnswer(parts, errLogs); err != nil {
 			return nil, fmt.Errorf("listing the runs of namespace %q: %w", r.Namespace, err)
 		}
@@ -212,9 +212,8 @@ func noAnswer(parts []part, errLogs error) error {
 	return failures[0]
 }
 
-// addLogs marks the runs that have logs, and adds those that have nothing else. Where a
-// kind couldn't be listed as a whole, it isn't known whether an object is gone.
-func (l *List) addLogs(parts []part, kind string, logs logreader.Pods, err error) {
+// addLogs marks the runs that have logs, and adds those that have nothing else.
+func (l *List) addLogs(parts []part, logs logreader.Pods, err error) {
 	if err != nil {
 		l.Notes = append(l.Notes, fmt.Sprintf("What is gone isn't listed: %v.", err))
 		return
@@ -222,12 +221,7 @@ func (l *List) addLogs(parts []part, kind string, logs logreader.Pods, err error
 	if logs.Remaining > 0 || logs.Incomplete {
 		l.Notes = append(l.Notes, fmt.Sprintf("The log service knows more pods than these %d, and the rest isn't listed: choose by labels.", len(logs.Pods)))
 	}
-	states := map[string]State{} // of what isn't listed, by the names of kinds
-	for _, p := range parts {
-		if states[p.kind.Name] = Gone; p.more || p.err != nil && !apierrors.IsNotFound(p.err) {
-			states[p.kind.Name] = Unknown
-		}
-	}
+	unlisted := unlistedStates(parts)
 	at := map[string]int{}
 	for index := range l.Runs {
 		at[l.Runs[index].Target.String()] = index
@@ -236,21 +230,46 @@ func (l *List) addLogs(parts []part, kind string, logs logreader.Pods, err error
 		for _, named := range owners(&p) {
 			index, is := at[named]
 			if !is {
-				t, err := target.Parse(named, Kinds())
-				state, isListed := states[t.Name]
-				if err != nil || !isListed || kind != "" && t.Name != kind {
+				run, isListed := unlisted.run(named, &p)
+				if !isListed {
 					continue
 				}
 				index = len(l.Runs)
 				at[named] = index
-				isPart := t.Name == target.Pod && p.Owner != "" || t.Label == loglabels.TaskRun && p.Labels[loglabels.PipelineRun] != ""
-				l.Runs = append(l.Runs, Run{Target: t, State: state, Part: isPart})
+				l.Runs = append(l.Runs, run)
 			}
 			if l.Runs[index].Logged = true; l.Runs[index].State == Gone || l.Runs[index].State == Unknown {
 				l.Runs[index].extend(&p)
 			}
 		}
 	}
+}
+
+// A states has the state of what isn't listed, by the names of the kinds that are.
+type states map[string]State
+
+// unlistedStates returns the state of what isn't among the objects of kinds. Where a kind
+// couldn't be listed as a whole, it isn't known whether an object is gone.
+func unlistedStates(parts []part) states {
+	unlisted := states{}
+	for _, p := range parts {
+		if unlisted[p.kind.Name] = Gone; p.more || p.err != nil && !apierrors.IsNotFound(p.err) {
+			unlisted[p.kind.Name] = Unknown
+		}
+	}
+	return unlisted
+}
+
+// run returns a run of which the log service has a pod. It reports false for kinds that aren't
+// listed.
+func (unlisted states) run(named string, p *logreader.PodLogs) (r Run, isListed bool) {
+	t, err := target.Parse(named, Kinds())
+	state := unlisted[t.Name]
+	if err != nil || state == "" {
+		return r, false
+	}
+	isPart := t.Name == target.Pod && p.Owner != "" || t.Label == loglabels.TaskRun && p.Labels[loglabels.PipelineRun] != ""
+	return Run{Target: t, State: state, Part: isPart}, true
 }
 
 // owners returns a pod and the objects to which it belongs, as TYPE/NAME.

@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -88,7 +87,7 @@ func TestAxeFindsNoViolation(t *testing.T) {
 			if name == "release" {
 				b.do(t, until(`document.querySelector("#logs a.n") !== null`)) // its lines have come
 			}
-			require.Empty(t, violations(t, b, program), fmt.Sprintf("%s, %s", name, scheme))
+			require.Empty(t, violations(t, b, program), "%s, %s", name, scheme)
 		}
 	}
 }

@@ -32,7 +32,7 @@ const patience = 5 * time.Minute
 
 // A browser is a tab of Chromium, with what it complained of.
 type browser struct {
-	context.Context
+	context.Context //nolint:containedctx // by which chromedp knows a tab
 
 	mu       sync.Mutex
 	problems []string
