@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -237,6 +238,80 @@ func rows(t *testing.T, response *httptest.ResponseRecorder) (all []string) {
 	return all
 }
 
+// TestALongListHasPages follows the links from the newest to the oldest runs and back.
+func TestALongListHasPages(t *testing.T) {
+	t.Parallel()
+	cluster := pagetest.New()
+	for at := range 450 {
+		name := fmt.Sprintf("many-%03d", at)
+		cluster.Set("jobs", name, map[string]any{"metadata": map[string]any{"name": name, "creationTimestamp": pagetest.Noon.Add(-time.Duration(at) * time.Hour)}})
+	}
+	handler := served(t, cluster)
+	var seen, back []string
+	for _, way := range []struct {
+		rel string
+		to  *[]string
+	}{{"next", &seen}, {"prev", &back}} {
+		at := "?q=many"
+		if way.rel == "prev" {
+			at = "?page=3&q=many"
+		}
+		for at != "" {
+			response := get(handler, list+at)
+			*way.to = append(*way.to, rows(t, response)...)
+			at = ""
+			for node := range requireHTML(t, response.Body.String()).Descendants() {
+				if node.Data == "a" && attribute(node, "rel") == way.rel {
+					at = attribute(node, "href")
+				}
+			}
+		}
+	}
+	require.Len(t, seen, 450)
+	require.Equal(t, "job/many-000 waiting", seen[0])
+	require.Equal(t, "job/many-449 waiting", seen[449])
+	require.ElementsMatch(t, seen, back)
+	require.Len(t, rows(t, get(handler, list+"?q=many&page=99")), 50, "the last page")
+	require.Len(t, rows(t, get(handler, list+"?q=many&page=-1")), 200, "the first page")
+}
+
+// attribute returns an attribute of an element, "" if it has none.
+func attribute(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// TestTheDrawingAndThePageHaveTheSameColors compares the two stylesheets, in both schemes.
+func TestTheDrawingAndThePageHaveTheSameColors(t *testing.T) {
+	t.Parallel()
+	colors := func(file, before, pattern string) map[string]string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		light, dark, isBoth := strings.Cut(string(text), "@media (prefers-color-scheme: dark)")
+		require.True(t, isBoth)
+		dark, _, _ = strings.Cut(dark, before)
+		found := map[string]string{}
+		for scheme, style := range map[string]string{"light": light, "dark": dark} {
+			for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(style, -1) {
+				found[scheme+" "+match[1]] = match[2]
+			}
+		}
+		return found
+	}
+	drawing := colors("../timeline/plot.svg.tmpl", "</style>", `\.([a-z]+) \{ fill: (#[0-9a-f]+)`)
+	onPage := colors("assets/page.css", "\n}\n", `--([a-z]+): (#[0-9a-f]+)`)
+	require.Greater(t, len(drawing), 15)
+	for name, color := range drawing {
+		if !strings.HasSuffix(name, " page") {
+			require.Equal(t, color, onPage[name], name)
+		}
+	}
+}
+
 func TestWhatCantBeListedIsTold(t *testing.T) {
 	t.Parallel()
 	cluster := pagetest.New()
@@ -275,14 +350,6 @@ func TestEachBarLeadsToTheRowThatSaysTheSame(t *testing.T) {
 	t.Parallel()
 	root := requireHTML(t, get(served(t, pagetest.New()), release).Body.String())
 	ids, links := map[string]int{}, 0
-	attribute := func(n *html.Node, key string) string {
-		for _, a := range n.Attr {
-			if a.Key == key {
-				return a.Val
-			}
-		}
-		return ""
-	}
 	for node := range root.Descendants() {
 		if id := attribute(node, "id"); id != "" {
 			ids[id]++

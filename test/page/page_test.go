@@ -79,14 +79,25 @@ func TestAChangeArrivesWithoutAReload(t *testing.T) {
 	cluster := pagetest.New()
 	at, b := serve(t, cluster), newBrowser(t)
 	b.do(t, chromedp.Navigate(at+pages["web"]), chromedp.WaitVisible(chromedp.CSS("#charts")), chromedp.Focus(chromedp.CSS("#charts .chart a[id]")),
-		chromedp.Evaluate[chromedp.Void](`window.isTheSame = true`))
+		chromedp.Evaluate[chromedp.Void](`window.isTheSame = document.querySelector("#charts .scrolls").isTheSame = true`))
 	focused := value[string](t, b, `document.activeElement.id`)
 	require.NotEmpty(t, focused)
 	changed := pagetest.WebPod(2)
 	cluster.Set("pods", changed.Name, changed)
 	b.do(t, until(`document.getElementById("span-table").textContent.includes("~2m30s")`))
 	require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
+	require.True(t, value[bool](t, b, `document.querySelector("#charts .scrolls").isTheSame === true`), "what can be scrolled was replaced")
 	require.Equal(t, focused, value[string](t, b, `document.activeElement.id`), "the focus stays where it was")
+}
+
+// TestTheFocusStaysOnARunOfTheList has a new run arrive above the one that has the focus.
+func TestTheFocusStaysOnARunOfTheList(t *testing.T) {
+	cluster := pagetest.New()
+	at, b := serve(t, cluster), newBrowser(t)
+	b.do(t, chromedp.Navigate(at+pages["runs"]), chromedp.Focus(chromedp.CSS("a[href$='/job/report/']")))
+	cluster.Set("jobs", "newest", map[string]any{"metadata": map[string]any{"name": "newest", "creationTimestamp": pagetest.Now}})
+	b.do(t, until(`document.querySelector("#runs tbody a").textContent === "newest"`))
+	require.Equal(t, "report", value[string](t, b, `document.activeElement.textContent`))
 }
 
 // TestUpdatesCanBePaused pauses, and expects no change until they are resumed.

@@ -1,8 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// While something goes on, the page asks for itself again, and replaces the parts that have
-// changed. An element with the attribute data-part is such a part, and #live says after how
+// While something goes on, the page asks for itself again, and replaces what has changed. An element with the attribute data-part can change, and #live says after how
 // many seconds the page asks. Without this module, the page is reloaded by hand.
 
 const longest = 60_000; // milliseconds between two attempts when the server doesn't answer
@@ -25,16 +24,40 @@ function selects(element) {
   return selection !== null && !selection.isCollapsed && selection.containsNode(element, true);
 }
 
-// replace replaces the parts that differ, and gives the focus back.
+// update makes a node what another one is, and leaves alone what is equal in them: the focus,
+// the place to which a table is scrolled, and what the pointer is over.
+function update(node, next) {
+  if (node.isEqualNode(next)) return;
+  if (node.nodeName !== next.nodeName) {
+    node.replaceWith(next);
+    return;
+  }
+  if (node.nodeType !== Node.ELEMENT_NODE) {
+    node.data = next.data;
+    return;
+  }
+  for (const { name } of [...node.attributes]) if (!next.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of next.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  if (node.childNodes.length !== next.childNodes.length) {
+    node.replaceChildren(...next.childNodes);
+    return;
+  }
+  const children = [...next.childNodes];
+  [...node.childNodes].forEach((child, at) => update(child, children[at]));
+}
+
+// replace updates the parts, and gives the focus back to the link that had it.
 function replace(next) {
-  const focused = document.activeElement?.id;
+  const focused = document.activeElement;
+  const id = focused?.id;
+  const href = focused?.getAttribute("href");
   for (const part of document.querySelectorAll("[data-part]")) {
     const other = next.getElementById(part.id);
-    if (!other || part.isEqualNode(other) || selects(part)) continue;
-    for (const { name, value } of other.attributes) part.setAttribute(name, value);
-    part.replaceChildren(...other.childNodes);
+    if (other && !selects(part)) update(part, other);
   }
-  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  if (id ? document.activeElement?.id === id : document.activeElement?.getAttribute("href") === href) return;
+  const again = id ? document.getElementById(id) : href && document.querySelector(`[href="${CSS.escape(href)}"]`);
+  if (again) again.focus({ preventScroll: true });
 }
 
 async function ask() {
