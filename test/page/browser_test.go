@@ -34,8 +34,11 @@ const patience = 5 * time.Minute
 type browser struct {
 	context.Context //nolint:containedctx // by which chromedp knows a tab
 
-	mu       sync.Mutex
-	problems []string
+	complained chan struct{} // closed with the first complaint
+
+	mu          sync.Mutex
+	problems    []string
+	mayComplain bool
 }
 
 // newBrowser starts a browser. The test fails if a page writes a warning or an error to the
@@ -54,13 +57,15 @@ func newBrowser(t *testing.T) *browser {
 	t.Cleanup(cancel)
 	tab, cancel := chromedp.NewContext(allocated)
 	t.Cleanup(cancel)
-	b := &browser{Context: tab}
+	b := &browser{Context: tab, complained: make(chan struct{})}
 	b.do(t) // starts it
 	go b.listen(chromedp.Console(tab))
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		require.Empty(t, b.problems, "what the browser complained of")
+		if !b.mayComplain {
+			require.Empty(t, b.problems, "what the browser complained of")
+		}
 	})
 	return b
 }
@@ -74,11 +79,27 @@ func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		switch message.Type {
 		case chromedp.ConsoleError, chromedp.ConsoleWarning, chromedp.ConsoleException:
 			b.mu.Lock()
+			if len(b.problems) == 0 {
+				close(b.complained)
+			}
 			b.problems = append(b.problems, fmt.Sprintf("%s: %s (%s)", message.Type, message.Text, message.URL))
 			b.mu.Unlock()
 		default:
 		}
 	}
+}
+
+// requireComplaint waits until the browser has complained. It may do so in this test.
+func (b *browser) requireComplaint(t *testing.T) {
+	t.Helper()
+	select {
+	case <-b.complained:
+	case <-b.Done():
+		require.Fail(t, "the browser doesn't complain")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mayComplain = true
 }
 
 // do runs actions.

@@ -47,6 +47,23 @@ func TestTheBrowserHasNoComplaint(t *testing.T) {
 	}
 }
 
+// TestThePolicyForbidsOtherScripts has a page do what markup of an attacker would: run a
+// script and a handler, take a style, and send something elsewhere.
+func TestThePolicyForbidsOtherScripts(t *testing.T) {
+	at, b := serve(t, pagetest.New()), newBrowser(t)
+	b.do(t, chromedp.Navigate(at+pages["runs"]), chromedp.WaitVisible(chromedp.CSS("h1")), chromedp.Evaluate[chromedp.Void](`
+		document.addEventListener("securitypolicyviolation", (e) => { (window.violated ??= []).push(e.effectiveDirective); });
+		const script = document.createElement("script");
+		script.textContent = "window.isAttacked = true";
+		document.body.append(script);
+		document.body.insertAdjacentHTML("beforeend", '<p id="attacked" style="color: red" onclick="window.isAttacked = true"></p><img src="http://127.0.0.1:1/">');
+		document.getElementById("attacked").click();
+		fetch("http://127.0.0.1:1/").catch(() => {});`),
+		until(`["script-src-elem", "script-src-attr", "style-src-attr", "img-src", "connect-src"].every((d) => window.violated?.includes(d))`))
+	require.False(t, value[bool](t, b, `window.isAttacked === true`))
+	b.requireComplaint(t) // as newBrowser would
+}
+
 // TestTheKeyboardReachesEveryBar walks through the page of a run, follows the link of a bar,
 // and expects the row that says the same.
 func TestTheKeyboardReachesEveryBar(t *testing.T) {
