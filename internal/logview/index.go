@@ -84,6 +84,7 @@ type index struct {
 	changed chan struct{} // closed at the next change; nil if nobody waits for it
 	version int64
 	spool   *os.File
+	linked  bool // the spool has a name
 	written int64
 	blocks  []block
 	last    block // not in the spool yet
@@ -115,11 +116,10 @@ func newIndex(dir string, r *room) (*index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a file for a log: %w", err)
 	}
-	if err := os.Remove(spool.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("unlinking the file of a log: %w", err), spool.Close())
-	}
+	linked := os.Remove(spool.Name()) != nil // Windows keeps files that are open
 	return &index{
-		epoch: rand.Int64N(1 << 53), room: r, //nolint:gosec // G404: not a secret
+		linked: linked,
+		epoch:  rand.Int64N(1 << 53), room: r, //nolint:gosec // G404: not a secret
 		spool: spool, tail: -1,
 		last: block{allPlain: true}, byID: map[string]int{}, runs: map[[4]string]*run{},
 		folds: make([]fold, neverShown+1), heads: map[int]int{},
@@ -141,7 +141,11 @@ func (x *index) fill(ctx context.Context, source Source) {
 // close frees the spool. Nobody may use the index any more.
 func (x *index) close() error {
 	x.room.taken.Add(-x.written)
-	return x.spool.Close()
+	err := x.spool.Close()
+	if x.linked {
+		err = errors.Join(err, os.Remove(x.spool.Name()))
+	}
+	return err
 }
 
 // notify wakes those who wait for a change. The index must be locked.

@@ -75,9 +75,10 @@ type Views struct {
 	options Options
 	room    room
 
-	mu   sync.Mutex
-	logs map[string]*openLog
-	stop chan struct{}
+	mu      sync.Mutex
+	logs    map[string]*openLog
+	stop    chan struct{}
+	closing sync.WaitGroup
 }
 
 // An openLog is a log that is indexed.
@@ -119,14 +120,16 @@ func (v *Views) Log(key string, source Source) http.Handler {
 	return &handler{v, key, source}
 }
 
-// Close closes all logs. No handler may be running or be called later.
+// Close closes all logs, and waits until their sources have returned. No handler may be running or
+// be called later.
 func (v *Views) Close() {
 	close(v.stop)
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	for key, log := range v.logs {
 		v.drop(key, log)
 	}
+	v.mu.Unlock()
+	v.closing.Wait()
 }
 
 // acquire returns the index of a log, and opens it if necessary. Release it.
@@ -182,10 +185,10 @@ func (l *openLog) expired(now time.Time, idle time.Duration) bool {
 func (v *Views) drop(key string, log *openLog) {
 	delete(v.logs, key)
 	log.cancel()
-	go func() {
+	v.closing.Go(func() {
 		<-log.filled
-		_ = log.close() // the file is unlinked: nothing is lost
-	}()
+		_ = log.close() // nothing is lost
+	})
 }
 
 // dropOldest closes the log that wasn't read for longest, if nobody reads it now.

@@ -197,16 +197,23 @@ const gaps = `[...document.querySelectorAll(".log .r")].filter((r, at, all) => a
 // A log that goes on is followed at its end until the reader scrolls back, and only then read out.
 func TestTheEndOfALiveLogIsFollowed(t *testing.T) {
 	more := make(chan string)
-	at, b := serveLog(t, func(_ context.Context, to *logview.Recorder) error {
+	at, b := serveLog(t, func(ctx context.Context, to *logview.Recorder) error {
 		p := newPrinter(to)
 		for n := range 500 {
 			p.print(compile, fmt.Sprintf("old %d", n))
 		}
 		to.Live()
-		for line := range more {
-			p.print(compile, line)
+		for {
+			select {
+			case line, is := <-more:
+				if !is {
+					return p.failed
+				}
+				p.print(compile, line)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		return p.failed
 	}), newBrowser(t)
 	b.do(t, chromedp.Navigate(at), until(seen+`.includes("old 499")`))
 	require.Equal(t, "log", value[string](t, b, `document.querySelector("[role=log]").getAttribute("role")`))
