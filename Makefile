@@ -43,7 +43,7 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
-	@echo 'make neighbours  that proxies and agents of other projects end when the work has, which takes minutes to compile'
+	@echo 'make neighbours  that proxies and agents of other projects end when the work has, which takes minutes to compile; VAULT=PATH names an installed program "vault", whose agent is one of them then'
 	@echo 'make grounds  grounds-arm64, grounds-cgroup2, neighbours, and e2e-versions: hours'
 	@echo 'make grounds-cgroup2  the tests of containers that run out of memory, on cgroup v2: in a virtual machine with Debian'\''s kernel'
 	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
@@ -121,9 +121,14 @@ destinations:
 	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki .
 
 # The first time, it builds the proxies and agents of other projects, which takes minutes.
+# Vault's agent isn't built, because its licence isn't an open-source one: VAULT is the path of an
+# installed program "vault".
+VAULT ?=
+
 .PHONY: neighbours
 neighbours:
-	go test -vet=off -count 1 -timeout 40m -tags neighbours ./test/neighbours $(ARGS)
+	@$(if $(VAULT),,echo "Vault's agent isn't among the neighbours: VAULT=PATH names an installed program vault" >&2)
+	go test -vet=off -count 1 -timeout 40m -tags neighbours ./test/neighbours $(addprefix -vault=,$(abspath $(VAULT))) $(ARGS)
 
 # Unlike the rest of "make unit", it doesn't see races: qemu has no memory model but that of
 # this machine.

@@ -19,8 +19,8 @@ import (
 type Neighbour struct {
 	Name    string // of its container
 	Option  string // the value of end-sidecars
-	Module  string // the directory here whose go.mod names its version
-	Program string // the package of the program
+	Module  string // the directory here whose go.mod names its version, "" if it is installed
+	Program string // the package of the program, or its path if it is installed
 	Args    []string
 	Env     map[string]string
 	Files   map[string]string // by their names in its working directory
@@ -28,7 +28,8 @@ type Neighbour struct {
 	Ready   string            // the URL that succeeds once the work can use it
 }
 
-// All are the neighbours that end when they are asked to, each with its default ports.
+// All are the neighbours of modules here that end when they are asked to, each with its default
+// ports.
 func All() []Neighbour {
 	return []Neighbour{{
 		// Without the cloud, it starts, and refuses what is sent to a database.
@@ -37,6 +38,29 @@ func All() []Neighbour {
 		Args:  []string{"--quitquitquit", "--health-check", "--token=none", "--port=5432", "project:region:instance"},
 		Ready: "http://127.0.0.1:9090/startup",
 	}, istio()}
+}
+
+// Vault is the agent of an installed program "vault", which ends as those of All do. No module
+// here requires Vault, because its licence, BUSL-1.1, isn't an open-source one. Without a server,
+// the agent starts, and refuses what is sent to it.
+func Vault(program string) Neighbour {
+	return Neighbour{
+		Name: "vault-agent", Option: "vault", Program: program,
+		Args: []string{"agent", "-config=agent.hcl"},
+		Files: map[string]string{"agent.hcl": `
+vault {
+  address = "http://127.0.0.1:1"
+}
+listener "tcp" {
+  address     = "127.0.0.1:8200"
+  tls_disable = true
+  agent_api {
+    enable_quit = true
+  }
+}
+`},
+		Ready: "http://127.0.0.1:8200/agent/v1/metrics",
+	}
 }
 
 // istio is its agent with a stand-in for Envoy. Without Istio's control plane, it starts, and

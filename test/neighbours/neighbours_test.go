@@ -6,6 +6,7 @@
 package neighbours
 
 import (
+	"flag"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +23,8 @@ import (
 
 // endLimit is what a program may take to end, with its start.
 const endLimit = 2 * time.Minute
+
+var vault = flag.String("vault", "", "the `path` of an installed program vault; without, its agent isn't among the neighbours")
 
 // The work is this program itself: it gets the URL in this variable.
 const workURL = "NEIGHBOURS_WORK"
@@ -110,10 +113,14 @@ func argsOfMain(t *testing.T, n *Neighbour, command string) []string {
 	return result.Pod.Spec.Containers[0].Args
 }
 
-// startNeighbour compiles it, and starts it in a directory of its own.
+// startNeighbour compiles it if it isn't installed, and starts it in a directory of its own.
 func startNeighbour(t *testing.T, n *Neighbour) *process {
 	t.Helper()
-	command := exec.Command(build(t, n.Module, n.Program), n.Args...)
+	program := n.Program
+	if n.Module != "" {
+		program = build(t, n.Module, n.Program)
+	}
+	command := exec.Command(program, n.Args...)
 	command.Dir, command.Env = t.TempDir(), os.Environ()
 	for name, value := range n.Env {
 		command.Env = append(command.Env, name+"="+value)
@@ -138,7 +145,11 @@ func startWork(t *testing.T, n *Neighbour) *process {
 }
 
 func TestTheWorkEndsItsNeighbour(t *testing.T) {
-	for _, n := range All() {
+	all := All()
+	if *vault != "" {
+		all = append(all, Vault(*vault))
+	}
+	for _, n := range all {
 		t.Run(n.Name, func(t *testing.T) {
 			neighbour := startNeighbour(t, &n)
 			startWork(t, &n).requireEnd(t, 0)
