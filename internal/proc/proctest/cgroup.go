@@ -60,7 +60,7 @@ func NewCgroup(t *testing.T, limit int64) *Cgroup {
 	} else {
 		c.mount = root + "/memory"
 	}
-	dir, err := os.MkdirTemp(c.mount, "entrypointer-test-")
+	dir, err := os.MkdirTemp(c.mount, "entrypointer-test-") //nolint:usetesting // the directory is a cgroup
 	if err != nil {
 		t.Skip("no memory cgroup can be made here: ", err)
 	}
@@ -85,7 +85,7 @@ func (c *Cgroup) NewChild(t *testing.T) *Cgroup {
 	if c.V2 {
 		require.NoError(t, os.WriteFile(filepath.Join(c.dir, "cgroup.subtree_control"), []byte("+memory"), 0))
 	}
-	dir, err := os.MkdirTemp(c.dir, "child-")
+	dir, err := os.MkdirTemp(c.dir, "child-") //nolint:usetesting // the directory is a cgroup
 	require.NoError(t, err)
 	child := &Cgroup{V2: c.V2, dir: dir, mount: c.mount}
 	child.removeAtEnd(t)
