@@ -136,7 +136,7 @@ neighbours:
 grounds-arm64:
 	@hack/emulated.sh arm64 $(ARGS)
 
-# Needs Debian's packages. On two processors that qemu emulates, it takes three minutes.
+# Needs Debian's packages. On two processors that qemu emulates, it takes three minutes, or ten if they are busy.
 .PHONY: grounds-cgroup2
 grounds-cgroup2:
 	@hack/virtual.sh cgroup2 $(ARGS)
