@@ -377,6 +377,17 @@ func TestARunThatGoesOnIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// TestTheZoomOfAChartIsChosen asks for widths that there are, and for one that there isn't.
+func TestTheZoomOfAChartIsChosen(t *testing.T) {
+	t.Parallel()
+	handler := served(t, pagetest.New())
+	for query, class := range map[string]string{"": "chart zoom-1", "?zoom=4": "chart zoom-4", "?zoom=3": "chart zoom-1", "?zoom=%22%3E": "chart zoom-1"} {
+		body := get(handler, release+query).Body.String()
+		require.Contains(t, body, `<table class="`+class+`">`, query)
+		require.Equal(t, 1, strings.Count(body, `#timeline" aria-current="true">`), query)
+	}
+}
+
 func TestARunThatIsGoneIsToldByTheLogService(t *testing.T) {
 	t.Parallel()
 	body := get(served(t, pagetest.New()), "/namespaces/team-a/taskrun/nightly/").Body.String()

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
@@ -50,6 +51,8 @@ type runView struct {
 	Path     []stage
 	Notes    []string
 	Command  string // that prints the same
+	Zoom     int    // how many times as wide as the page charts are
+	Zooms    []int
 	Log      template.HTML
 	Empty    bool
 }
@@ -111,6 +114,7 @@ func (s *server) serveRun(w http.ResponseWriter, q question) error {
 		return err
 	}
 	view := &runView{frame: s.frame(q, q.target.String()+" in "+q.client.Namespace), Run: run, HandOffs: told.HandOffs, Notes: told.Notes, Empty: len(told.Pods) == 0}
+	view.Zooms, view.Zoom = zooms, zoomOf(q.URL.Query().Get("zoom"))
 	view.Command = fmt.Sprintf("kubectl entrypointer timeline -n %s %s", q.client.Namespace, q.target)
 	if !run.HasEnded() || told.GoesOn() {
 		view.Seconds = runSeconds
@@ -134,6 +138,17 @@ func (s *server) serveRun(w http.ResponseWriter, q question) error {
 	}
 	s.draw(view, q, told.Chart())
 	return s.render(w, http.StatusOK, "run", view)
+}
+
+// zooms are how many times as wide as the page charts can be.
+var zooms = []int{1, 2, 4, 8, 16}
+
+// zoomOf reads one of these, 1 from what is none.
+func zoomOf(text string) int {
+	if zoom, err := strconv.Atoi(text); err == nil && slices.Contains(zooms, zoom) {
+		return zoom
+	}
+	return 1
 }
 
 // read reads a run and its timeline. A pod that is gone is known by the log service alone.

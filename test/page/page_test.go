@@ -26,6 +26,7 @@ var pages = map[string]string{
 	"web":     "/namespaces/team-a/deployment/web/",
 	"nightly": "/namespaces/team-a/taskrun/nightly/",
 	"hostile": "/namespaces/team-a/pod/hostile/",
+	"zoom":    "/namespaces/team-a/pipelinerun/release/?zoom=4",
 }
 
 // TestTheBrowserHasNoComplaint opens each page in both color schemes.
