@@ -17,11 +17,11 @@ type markup struct{ bytes.Buffer }
 
 type constant string
 
-func (m *markup) tag(text constant) { m.WriteString(string(text)) }
+func (m *markup) tag(text constant) { _, _ = m.WriteString(string(text)) }
 
 func (m *markup) text(text []byte) { template.HTMLEscape(m, text) }
 
-func (m *markup) number(n int64) { m.Write(strconv.AppendInt(m.AvailableBuffer(), n, 10)) }
+func (m *markup) number(n int64) { _, _ = m.Write(strconv.AppendInt(m.AvailableBuffer(), n, 10)) }
 
 // line writes text of others in one line.
 func (m *markup) line(text string) { m.text([]byte(printable.Line(text))) }

@@ -63,7 +63,7 @@ func (s style) classes() string {
 func (s style) pack() uint64 { return uint64(s.fg) | uint64(s.bg)<<5 | uint64(s.attributes)<<10 }
 
 func unpack(n uint64) style {
-	return style{uint8(n & 31), uint8(n >> 5 & 31), attribute(n >> 10 & 255)} //nolint:gosec // G115: masked
+	return style{uint8(n & 31), uint8(n >> 5 & 31), attribute(n >> 10 & 255)}
 }
 
 // apply returns the style after an SGR sequence with these parameters. It ignores what it
@@ -78,46 +78,45 @@ func (s style) apply(parameters []byte) style {
 	}
 }
 
+// attributesOf are the attributes that a parameter sets, and resets those that it takes back. A
+// double underline (21) is one.
+var (
+	attributesOf = map[int]attribute{1: bold, 2: dim, 3: italic, 4: underline, 7: inverse, 9: strike, 21: underline}
+	resets       = map[int]attribute{22: bold | dim, 23: italic, 24: underline, 27: inverse, 29: strike}
+)
+
 func (s style) set(code int, p *sgr) style {
-	switch {
-	case code == 0:
+	s.attributes = (s.attributes | attributesOf[code]) &^ resets[code]
+	switch code {
+	case 0:
 		return style{}
-	case code >= 1 && code <= 4:
-		s.attributes |= bold << (code - 1)
-	case code == 7:
-		s.attributes |= inverse
-	case code == 9:
-		s.attributes |= strike
-	case code == 21: // a double underline
-		s.attributes |= underline
-	case code == 22:
-		s.attributes &^= bold | dim
-	case code == 23 || code == 24:
-		s.attributes &^= italic << (code - 23)
-	case code == 27:
-		s.attributes &^= inverse
-	case code == 29:
-		s.attributes &^= strike
-	case code >= 30 && code <= 37:
-		s.fg = uint8(code - 30 + 1) //nolint:gosec // G115: at most 8
-	case code == 38:
+	case 38:
 		s.fg = p.color(s.fg)
-	case code == 39:
-		s.fg = 0
-	case code >= 40 && code <= 47:
-		s.bg = uint8(code - 40 + 1) //nolint:gosec // G115: at most 8
-	case code == 48:
+	case 48:
 		s.bg = p.color(s.bg)
-	case code == 49:
-		s.bg = 0
-	case code == 58: // the colour of underlines
+	case 58: // the colour of underlines
 		p.color(0)
-	case code >= 90 && code <= 97:
-		s.fg = uint8(code - 90 + 9) //nolint:gosec // G115: at most 16
-	case code >= 100 && code <= 107:
-		s.bg = uint8(code - 100 + 9) //nolint:gosec // G115: at most 16
+	default:
+		if color, is := basic(code); is {
+			s.fg = color
+		} else if color, is := basic(code - 10); is {
+			s.bg = color
+		}
 	}
 	return s
+}
+
+// basic returns which of the 16 colours a parameter gives to text, 0 for none.
+func basic(code int) (color uint8, is bool) {
+	switch {
+	case code == 39:
+		return 0, true
+	case code >= 30 && code <= 37:
+		return uint8(code - 29), true
+	case code >= 90 && code <= 97:
+		return uint8(code - 81), true
+	}
+	return 0, false
 }
 
 // sgr are the parameters that are left; nil if all were read.
@@ -173,8 +172,10 @@ func (p *sgr) hasColons() bool {
 
 // palette has the 16 colours as xterm shows them.
 var palette = [16][3]int{
-	{0, 0, 0}, {205, 0, 0}, {0, 205, 0}, {205, 205, 0}, {0, 0, 238}, {205, 0, 205}, {0, 205, 205}, {229, 229, 229},
-	{127, 127, 127}, {255, 0, 0}, {0, 255, 0}, {255, 255, 0}, {92, 92, 255}, {255, 0, 255}, {0, 255, 255}, {255, 255, 255},
+	{0, 0, 0}, {205, 0, 0}, {0, 205, 0}, {205, 205, 0},
+	{0, 0, 238}, {205, 0, 205}, {0, 205, 205}, {229, 229, 229},
+	{127, 127, 127}, {255, 0, 0}, {0, 255, 0}, {255, 255, 0},
+	{92, 92, 255}, {255, 0, 255}, {0, 255, 255}, {255, 255, 255},
 }
 
 // indexed returns one of the 256 colours of xterm.
@@ -205,5 +206,5 @@ func nearest(c [3]int) uint8 {
 			best, distance = at, d
 		}
 	}
-	return uint8(best + 1) //nolint:gosec // G115: at most 16
+	return uint8(best + 1)
 }

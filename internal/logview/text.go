@@ -99,25 +99,29 @@ func sequence(text []byte) int {
 	if len(text) < 2 || text[0] != escape {
 		return 0
 	}
-	switch c := text[1]; {
-	case c == '[':
+	switch text[1] {
+	case '[':
 		return final(text, 2, '0', '?', '@')
-	case c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_': // a string up to ST; or BEL, for OSC
-		for at := 2; at < len(text); at++ {
-			switch {
-			case text[at] == 0x07 && c == ']':
-				return at + 1
-			case text[at] == escape:
-				if at+1 < len(text) && text[at+1] == '\\' {
-					return at + 2
-				}
-				return 0
-			}
-		}
-		return 0
+	case ']', 'P', 'X', '^', '_':
+		return controlString(text)
 	default:
 		return final(text, 1, 1, 0, '0')
 	}
+}
+
+// controlString returns the length of a string that ends with ST, or an OSC with BEL.
+func controlString(text []byte) int {
+	for at := 2; at < len(text); at++ {
+		switch {
+		case text[at] == 0x07 && text[1] == ']':
+			return at + 1
+		case text[at] == escape && at+1 < len(text) && text[at+1] == '\\':
+			return at + 2
+		case text[at] == escape:
+			return 0
+		}
+	}
+	return 0
 }
 
 // final returns the length of a sequence whose parameters begin at an index and are from first to
