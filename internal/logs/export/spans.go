@@ -119,46 +119,58 @@ func (s *spanSignal) add(ctx context.Context, j *job, b *batch, span *tracepb.Sp
 // containers adds the spans of a start of a container. The error is io.EOF if it has ended,
 // and errDone if it isn't traced.
 func (s *spanSignal) containers(ctx context.Context, o *outcome, source streams.Source, b *batch) {
-	j := o.job
-	start, end, err := s.readEvents(ctx, j, source)
-	own, traced := start.Ids()
-	if traced = traced && own.Flags&traceids.Sampled != 0; !traced && errors.Is(err, io.EOF) {
-		err = errDone
-	}
-	if o.err, o.end = err, max(o.end, end); !traced || err != nil && !errors.Is(err, io.EOF) {
+	start, own := s.start(ctx, o, source)
+	isOver := errors.Is(o.err, io.EOF)
+	if o.err != nil && !isOver || !isOver && len(start.Made(o.job.offset)) == 0 {
 		return
 	}
-	if err == nil && s.isGone(ctx, source, start) {
-		o.err, o.end = io.EOF, streams.MaxOffset
-	}
-	if o.err != nil {
-		start.CutOff(time.Time{}, "", nil) // unless it has told its end
-	}
-	if len(start.Made(j.offset)) == 0 && o.err == nil {
-		return
-	}
-	err = s.hold(ctx, j)
-	if err == nil {
-		err = s.count(ctx, j, source)
-	}
-	if err != nil {
+	if err := s.describe(ctx, o.job, source); err != nil {
 		o.err = err
 		return
 	}
-	of, list := spanResource(source, j.restarts), start.Made(j.offset)
+	list := start.Made(o.job.offset)
 	for at, m := range list {
-		to := j.offset // with the last one, all are sent
+		to := o.job.offset // with the last one, all are sent
 		if at == len(list)-1 {
 			to = o.end
 		}
-		if err := s.add(ctx, j, b, m.Span, of, to); err != nil {
+		if err := s.add(ctx, o.job, b, m.Span, o.job.resource, to); err != nil {
 			o.err = err
 			return
 		}
 	}
-	if errors.Is(o.err, io.EOF) {
+	if isOver {
 		o.ended = &ended{trace: own.Trace, since: s.now()}
 	}
+}
+
+// start reads a start of a container, with the ids of its span, and sets the end and the error
+// of the outcome.
+func (s *spanSignal) start(ctx context.Context, o *outcome, source streams.Source) (start *spans.Start, own traceids.Parent) {
+	start, end, err := s.readEvents(ctx, o.job, source)
+	own, traced := start.IDs()
+	traced = traced && own.Flags&traceids.Sampled != 0
+	o.end, o.err = max(o.end, end), err
+	switch isOver := errors.Is(err, io.EOF); {
+	case !traced && isOver:
+		o.err = errDone
+	case traced && isOver:
+		start.CutOff(time.Time{}, "", nil) // unless it has told its end
+	case traced && err == nil && s.isGone(ctx, source, start):
+		o.end, o.err = streams.MaxOffset, io.EOF
+	}
+	return start, own
+}
+
+// describe makes sure that this replica sends the spans of a start, and prepares what they have
+// in common.
+func (s *spanSignal) describe(ctx context.Context, j *job, source streams.Source) error {
+	err := s.hold(ctx, j)
+	if err == nil {
+		err = s.count(ctx, j, source)
+	}
+	j.resource = spanResource(source, j.restarts)
+	return err
 }
 
 // spanResource describes a container. Which task of a pipeline it is isn't said here, because

@@ -162,9 +162,7 @@ func (e lines) holdBack(j *job, c *cutter, add func(record) error) error {
 func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 	j, now := o.job, e.now()
 	j.resource = nil
-	if failed == nil && o.isAll {
-		j.offset, j.ended = max(j.offset, o.end), o.ended
-	}
+	o.note(failed)
 	switch {
 	case errors.Is(o.err, streams.ErrNoStream), errors.Is(o.err, errDone):
 		e.queue.done(j, true)
@@ -196,6 +194,13 @@ func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 	default:
 		e.renew(ctx, j)
 		e.wait(ctx, o, now)
+	}
+}
+
+// note notes what was sent if all of a turn was.
+func (o outcome) note(failed error) {
+	if failed == nil && o.isAll {
+		o.job.offset, o.job.ended = max(o.job.offset, o.end), o.ended
 	}
 }
 

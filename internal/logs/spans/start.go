@@ -361,8 +361,8 @@ func (s *Start) CutOff(at time.Time, reason string, code *int64) {
 	s.finish(at, streams.MaxOffset, cmp.Or(reason, CutOff), code)
 }
 
-// Ids returns the ids of the start's own span, if its events have any.
-func (s *Start) Ids() (own traceids.Parent, traced bool) { return s.parent, s.traced }
+// IDs returns the ids of the start's own span, if its events have any.
+func (s *Start) IDs() (own traceids.Parent, traced bool) { return s.parent, s.traced }
 
 // Last returns the time of the last event.
 func (s *Start) Last() time.Time { return s.last }
@@ -403,7 +403,7 @@ func failure(why string) *tracepb.Status {
 	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: otlp.String(why)}
 }
 
-func nanoseconds(at time.Time) uint64 { return uint64(max(0, at.UnixNano())) } //nolint:gosec // G115: not negative
+func nanoseconds(at time.Time) uint64 { return uint64(max(0, at.UnixNano())) }
 
 // short returns the beginning of a text that a container has chosen.
 func short(text string) string { return text[:min(len(text), maxText)] }
