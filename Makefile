@@ -42,7 +42,7 @@ help:
 	@echo 'make test-all  before a release: everything, in about three hours'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
-	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
+	@echo 'make destinations  that logs and traces arrive at a collector, at Loki and at Jaeger, which take minutes to compile'
 	@echo 'make neighbours  that proxies and agents of other projects end when the work has, which takes minutes to compile; VAULT=PATH names an installed program "vault", whose agent is one of them then'
 	@echo 'make grounds  grounds-arm64, grounds-cgroup2, neighbours, and e2e-versions: hours'
 	@echo 'make grounds-cgroup2  the tests of containers that run out of memory, on cgroup v2: in a virtual machine with Debian'\''s kernel'
@@ -118,7 +118,7 @@ unit:
 # With Loki as well, whose first build takes four to nine minutes on 2 cores.
 .PHONY: destinations
 destinations:
-	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki .
+	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki,jaeger .
 
 # The first time, it builds the proxies and agents of other projects, which takes minutes.
 # Vault's agent isn't built, because its licence isn't an open-source one: VAULT is the path of an

@@ -29,6 +29,7 @@ always=(
 # collector, and other tests end a stand-in for Istio's proxy.
 never=(
   TestAFailedRunIsFoundInLokiAndDeletedInBothPlaces
+  TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing
   TestAJobCompletesBesideNeighboursOfOtherProjects
 )
 

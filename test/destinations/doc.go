@@ -1,7 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package destinations tests internal/logs/export against the programs that logs are sent on
-// to: an OpenTelemetry collector and Loki, which have modules of their own. Building Loki
-// takes minutes, so its test has the build tag loki, and make destinations runs it.
+// Package destinations tests internal/logs/export against the programs that logs and
+// traces are sent on to: an OpenTelemetry collector, Loki and Jaeger, which have modules of
+// their own. Building Loki and Jaeger takes minutes, so their tests have the build tags loki
+// and jaeger, and make destinations runs them.
 package destinations
