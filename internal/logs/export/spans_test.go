@@ -278,7 +278,7 @@ func TestSpansAreSentAsTheyEndAndNoneTwice(t *testing.T) {
 	b.ends(id, to)
 	turnOf(second, id, "nightly-test-pod")
 	require.Equal(t, []string{"wait in a", "run in a", "a in "}, b.names())
-	require.EqualValues(t, 3, testutil.ToFloat64(first.metrics.records)+testutil.ToFloat64(second.metrics.records))
+	require.Equal(t, 3, int(testutil.ToFloat64(first.metrics.records)+testutil.ToFloat64(second.metrics.records)))
 }
 
 func TestADestinationThatFailsLosesNoSpan(t *testing.T) {
@@ -306,7 +306,7 @@ func TestASpanThatIsRefusedIsLeftOut(t *testing.T) {
 	e := b.replica()
 	turnOf(e, id, "nightly-test-pod")
 	require.Empty(t, e.queue.all())
-	require.EqualValues(t, 2, testutil.ToFloat64(e.metrics.refused))
+	require.Equal(t, 2, int(testutil.ToFloat64(e.metrics.refused)))
 }
 
 func TestWhatIsntTracedCostsNoClaim(t *testing.T) {
