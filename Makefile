@@ -44,7 +44,8 @@ help:
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make destinations  that logs and traces arrive at a collector, at Loki and at Jaeger, which take minutes to compile'
 	@echo 'make neighbours  that proxies and agents of other projects end when the work has, which takes minutes to compile; VAULT=PATH names an installed program "vault", whose agent is one of them then'
-	@echo 'make grounds  grounds-arm64, grounds-cgroup2, neighbours, and e2e-versions: hours'
+	@echo 'make neighbours-webhooks  that cert-manager, Gatekeeper and Kyverno get along with entrypointer on the cluster, which takes half an hour to compile'
+	@echo 'make grounds  grounds-arm64, grounds-cgroup2, neighbours, neighbours-webhooks, and e2e-versions: hours'
 	@echo 'make grounds-cgroup2  the tests of containers that run out of memory, on cgroup v2: in a virtual machine with Debian'\''s kernel'
 	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
 	@echo 'make stress  those of them that try random moments, eight times as long'
@@ -130,6 +131,11 @@ neighbours:
 	@$(if $(VAULT),,echo "Vault's agent isn't among the neighbours: VAULT=PATH names an installed program vault" >&2)
 	go test -vet=off -count 1 -timeout 40m -tags neighbours ./test/neighbours $(addprefix -vault=,$(abspath $(VAULT))) $(ARGS)
 
+# The same for projects that act on the whole cluster: they are installed one after the other.
+.PHONY: neighbours-webhooks
+neighbours-webhooks: deploy
+	@$(in-cluster) go test -vet=off -tags e2e,neighbours -count 1 -timeout 2h ./test/e2e -run 'CertManager|Gatekeeper|Kyverno' $(ARGS)
+
 # Unlike the rest of "make unit", it doesn't see races: qemu has no memory model but that of
 # this machine.
 .PHONY: grounds-arm64
@@ -143,7 +149,7 @@ grounds-cgroup2:
 
 # What docs/compatibility.md says was run, but for what other targets run.
 .PHONY: grounds
-grounds: grounds-arm64 grounds-cgroup2 neighbours e2e-versions
+grounds: grounds-arm64 grounds-cgroup2 neighbours neighbours-webhooks e2e-versions
 
 # The tests with random moments, at full extent.
 .PHONY: stress
