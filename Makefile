@@ -50,6 +50,7 @@ help:
 	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
+	@echo "make page    the page of the kubectl plugin, with a TaskRun of the cluster, in a browser; ARGS='-args -pictures ../../docs' writes docs/page.png"
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the tests that differ most between versions, on a cluster with each of VERSIONS="1.34 tekton-1.0 ..."; ends the one that runs'
 	@echo 'make e2e-slow  the longest end-to-end tests, half an hour in all'
@@ -85,8 +86,8 @@ examples: deploy
 	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test test-all
-test: lint unit e2e-sample equality-sample
-test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e e2e-slow equality e2e-release
+test: lint unit e2e-sample page equality-sample
+test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -112,9 +113,13 @@ unit:
 	cd test/chart && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
 	cd test/destinations && go test -vet=off -timeout 40m .
-	@command -v chromium >/dev/null || hack/apt-get.sh chromium
-	@command -v npm >/dev/null || hack/apt-get.sh npm  # for axe-core, which isn't compiled
+	@$(with-browser)
 	cd test/page && go test -vet=off -timeout 40m .
+
+define with-browser
+command -v chromium >/dev/null || hack/apt-get.sh chromium; \
+command -v npm >/dev/null || hack/apt-get.sh npm  # for axe-core, which isn't compiled
+endef
 
 # With Loki as well, whose first build takes four to nine minutes on 2 cores.
 .PHONY: destinations
@@ -169,6 +174,12 @@ mutants: $(GREMLINS)
 e2e: deploy fixtures
 	@command -v curl >/dev/null || hack/apt-get.sh curl
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 2h ./test/e2e $(ARGS)
+
+# The page with a TaskRun of the cluster, in a browser.
+.PHONY: page
+page: deploy
+	@$(with-browser)
+	@$(in-cluster) cd test/page && go test -vet=off -tags e2e -count 1 -timeout 10m -run Cluster . $(ARGS)
 
 # Tests of two to five minutes each, in which nothing else can run. Shorter tests have
 # parts of them: claims and upgrades, a replica of the log service that is replaced, an

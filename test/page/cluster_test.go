@@ -7,11 +7,13 @@ package page_test
 
 import (
 	"bufio"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -32,8 +34,8 @@ func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
 	build.Dir = "../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	const namespace = "page-e2e"
-	kubectl(t, "delete", "namespace", namespace, "--ignore-not-found", "--wait")
+	// Of a former namespace of the same name, an administrator would see the logs.
+	namespace := fmt.Sprintf("page-%x", time.Now().Unix())
 	kubectl(t, "create", "namespace", namespace)
 	t.Cleanup(func() { kubectl(t, "delete", "namespace", namespace, "--wait=false") })
 	kubectl(t, "annotate", "namespace", namespace, "entrypointer.dev/inject=true")
@@ -52,11 +54,13 @@ func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
 
 	b := newBrowser(t)
 	b.do(t, chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("h1")))
-	kubectl(t, "-n", namespace, "create", "-f", "../../examples/taskrun.yaml")
+	kubectl(t, "-n", namespace, "create", "-f", "testdata/taskrun.yaml")
 	b.do(t, until(`document.querySelector("a[href$='/taskrun/steps/']") !== null`), chromedp.Navigate(address+"taskrun/steps/"), chromedp.WaitVisible(chromedp.CSS("h1")),
 		chromedp.Evaluate[chromedp.Void](`window.isTheSame = true`), until(`document.querySelector("#state .succeeded") !== null && document.getElementById("live").dataset.seconds === "0"`))
 	require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
 	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.running").length`), "steps ran")
 	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.waiting").length`), "steps waited for each other")
+	b.do(t, until(`[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`))
 	require.Empty(t, violations(t, b, axe(t)))
+	b.fullPicture(t, "page")
 }

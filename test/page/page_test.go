@@ -39,13 +39,20 @@ func TestTheBrowserHasNoComplaint(t *testing.T) {
 				b.do(t, until(`document.querySelector("#logs a.n") !== null`)) // its lines have come
 			}
 			require.NotContains(t, value[string](t, b, "document.title"), "read", name)
-			if *pictures != "" {
-				picture, err := chromedp.Run(b, chromedp.FullScreenshot(100))
-				require.NoError(t, err)
-				require.NoError(t, os.WriteFile(filepath.Join(*pictures, name+"-"+colors+".png"), picture, 0o644))
-			}
+			b.fullPicture(t, name+"-"+colors)
 		}
 	}
+}
+
+// fullPicture writes a picture of the whole page, if the command line asks for pictures.
+func (b *browser) fullPicture(t *testing.T, name string) {
+	t.Helper()
+	if *pictures == "" {
+		return
+	}
+	picture, err := chromedp.Run(b, chromedp.FullScreenshot(100))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644))
 }
 
 // TestThePolicyForbidsOtherScripts has a page do what markup of an attacker would: run a
