@@ -27,10 +27,10 @@ func TestImports(t *testing.T) {
 		for _, pkg := range strings.Fields(string(out)) {
 			switch {
 			case strings.HasPrefix(pkg, "golang.org/x/sys/"):
-			case strings.HasPrefix(pkg, module+"internal/"), pkg == module+"pkg/conditions", pkg == module+"pkg/exitcodes":
+			case strings.HasPrefix(pkg, module+"internal/"), pkg == module+"pkg/conditions", pkg == module+"pkg/exitcodes", pkg == module+"pkg/traceids":
 			case pkg == module+"cmd/"+cmd:
 			default:
-				t.Errorf("cmd/%s imports %s: it may import the standard library, golang.org/x/sys, %sinternal, pkg/conditions and pkg/exitcodes only", cmd, pkg, module)
+				t.Errorf("cmd/%s imports %s: it may import the standard library, golang.org/x/sys, %sinternal, pkg/conditions, pkg/exitcodes and pkg/traceids only", cmd, pkg, module)
 			}
 		}
 		if strings.HasPrefix(cmd, "withlogs/") {
