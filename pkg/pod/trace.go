@@ -134,13 +134,22 @@ func isPodUID(v corev1.EnvVar) bool {
 	return v.Name == podUIDVariable && v.ValueFrom != nil && v.ValueFrom.FieldRef != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.uid"
 }
 
-// checkVariables refuses a container whose own variable would have the place of ours.
+// hasOurPodUID reports whether an earlier call has given a container the variable, by the flags
+// that it has left: the author may have set the same variable.
+func (c *container) hasOurPodUID() bool {
+	flags := c.Args[:max(0, slices.Index(c.Args, "--"))]
+	return isPrepared(c.Container) && slices.Contains(flags, traceOfPod)
+}
+
+// checkVariables refuses a container whose own variable would have the place of ours: the
+// command doesn't get ours. Another webhook may have put other args in the place of the
+// supervisor's since an earlier call, so the variable of a prepared container can be ours.
 func (c *container) checkVariables() error {
 	if !c.tracesPod() {
 		return nil
 	}
 	for _, v := range c.Env {
-		if v.Name == podUIDVariable && !isPodUID(v) {
+		if v.Name == podUIDVariable && (!isPodUID(v) || !isPrepared(c.Container)) {
 			return refuse(NameCollision, "adding variable %s to container %q: the container has a variable of this name; rename it, or set trace.%s/%s to false", podUIDVariable, c.Name, annotation.Domain, c.Name)
 		}
 	}
@@ -154,7 +163,7 @@ func (c *container) putPodUID(to *corev1.Container) {
 	switch {
 	case c.tracesPod() && !has:
 		to.Env = append(to.Env, podUID())
-	case !c.tracesPod() && has && c.isWrapped:
+	case !c.tracesPod() && has && c.hasOurPodUID():
 		to.Env = slices.DeleteFunc(to.Env, isPodUID)
 	}
 }

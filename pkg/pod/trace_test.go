@@ -146,6 +146,36 @@ func TestAVariableOfThatNameIsItsAuthorsUnlessThePodTraces(t *testing.T) {
 	require.Equal(t, mine.Env, job.Pod.Spec.Containers[0].Env, "a Job's UID is known")
 }
 
+// TestTheSameVariableIsItsAuthorsToo because the supervisor takes the variable away from the
+// command, and a second call has to tell the author's variable from ours.
+func TestTheSameVariableIsItsAuthorsToo(t *testing.T) {
+	same := running("a", "x", ofThePod, "--")
+	same.Env = []corev1.EnvVar{{Name: "ENTRYPOINTER_POD_UID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.uid"}}}}
+	for name, before := range map[string]*corev1.Pod{
+		"no trace":           asking(same),
+		"the trace of a run": controlledBy(traced(same), "batch/v1", "Job", ofJob),
+	} {
+		once := inject(t, newInjector(nil), before)
+		require.Equal(t, same.Env, once.Pod.Spec.Containers[0].Env, name)
+		twice := inject(t, newInjector(nil), once.Pod)
+		require.Equal(t, pod.AlreadyInjected, twice.Outcome, name)
+		requireSamePod(t, once.Pod, twice.Pod, name)
+	}
+	_, err := newInjector(nil).Inject(t.Context(), "tenant", traced(same))
+	requireRefused(t, err, pod.NameCollision, `adding variable ENTRYPOINTER_POD_UID to container "a"`, "rename it, or set trace.entrypointer.dev/a to false")
+}
+
+// TestAnotherCommandLineKeepsTheVariable where another webhook has put a command line in the
+// place of the supervisor, and with it of the flag by which the variable is ours.
+func TestAnotherCommandLineKeepsTheVariable(t *testing.T) {
+	once := inject(t, newInjector(nil), traced(running("a", "x"))).Pod
+	another := once.DeepCopy()
+	another.Spec.Containers[0].Command, another.Spec.Containers[0].Args = []string{"sleep"}, []string{"5"}
+	result := inject(t, newInjector(nil), another).Pod.Spec.Containers[0]
+	require.Equal(t, []string{ofThePod, "--", "sleep", "5"}, result.Args)
+	require.Equal(t, once.Spec.Containers[0].Env, result.Env)
+}
+
 func TestAnImageThatCantBeLookedUpRunsWithoutTheVariable(t *testing.T) {
 	injector := newInjector(images{})
 	injector.Policy.WaiveFailedLookups = true
