@@ -26,7 +26,7 @@ func (w *wrapping) lookUpAll(ctx context.Context, containers []container) error 
 	for at := range containers {
 		c := &containers[at]
 		var image *lookup.Image
-		if !c.isWrapped && len(c.Command) == 0 {
+		if !c.isWrapped && !c.isKnown {
 			var err error
 			if image, err = w.lookUp(ctx, c.Image); err != nil {
 				if c.waived = w.waivable(c, err); c.waived != nil {

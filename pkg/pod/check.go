@@ -23,7 +23,7 @@ func (w *wrapping) check(containers []container) error {
 		}
 		var err error
 		if !c.isWrapped {
-			if c.words.argv, err = unwrappedArgv(c.Container); err != nil {
+			if c.words, c.isKnown, err = unwrappedWords(c.Container); err != nil {
 				return err
 			}
 		}

@@ -58,24 +58,26 @@ func formerWords(c *corev1.Container) (words, bool) {
 // isPrepared reports whether an earlier call has mounted the supervisor in a container.
 func isPrepared(c *corev1.Container) bool { return slices.ContainsFunc(c.VolumeMounts, isMount) }
 
-// unwrappedArgv returns the argv of a container that isn't wrapped, nil if only its image
-// determines what it runs. A webhook that API servers call again may have put back the command
-// of a container that was wrapped: then the argv is among the arguments of the supervisor. If it
-// has set another command, or other args behind the supervisor, nobody knows the other half of
-// the original argv any more.
-func unwrappedArgv(c *corev1.Container) ([]string, error) {
+// unwrappedWords returns the words of a container that isn't wrapped, and whether they are
+// known without its image. A webhook that API servers call again may have put back, or
+// removed, the command of a container that was wrapped: then the words are among the arguments
+// of the supervisor. If it has set another command, or other args behind the supervisor,
+// nobody knows the other half of the original argv any more.
+func unwrappedWords(c *corev1.Container) (_ words, known bool, err error) {
 	former, was := formerWords(c)
 	switch {
-	case was && len(former.flags) == 0 && len(c.Command) > 0 && startsWith(former.argv, c.Command):
-		return former.argv, nil
-	case was && len(c.Command) > 0:
-		return nil, refuse(NoCommand, "wrapping container %q: another webhook has set the command %q in the place of the supervisor, and the args are the supervisor's; have that webhook set args: as well, or only what is missing",
+	case was && len(c.Command) == 0:
+		return former, true, nil
+	case was && len(former.flags) == 0 && startsWith(former.argv, c.Command):
+		return former, true, nil
+	case was:
+		return words{}, false, refuse(NoCommand, "wrapping container %q: another webhook has set the command %q in the place of the supervisor, and the args are the supervisor's; have that webhook set args: as well, or only what is missing",
 			c.Name, c.Command)
 	case isPrepared(c) && slices.Equal(c.Command, []string{EntrypointPath}) && !slices.Contains(c.Args, "--"):
-		return nil, refuse(NoCommand, "wrapping container %q: another webhook has set the args %q in the place of the supervisor's; have that webhook set command: as well, or only what is missing",
+		return words{}, false, refuse(NoCommand, "wrapping container %q: another webhook has set the args %q in the place of the supervisor's; have that webhook set command: as well, or only what is missing",
 			c.Name, c.Args)
 	default:
-		return ownArgv(c), nil
+		return words{argv: ownArgv(c)}, len(c.Command) > 0, nil
 	}
 }
 

@@ -223,6 +223,28 @@ func TestACommandThatAnotherWebhookPutsBackIsWrappedOnce(t *testing.T) {
 	}
 }
 
+// The args are the supervisor's, which would be arguments of the image's ENTRYPOINT.
+func TestARemovedCommandIsWrappedAgain(t *testing.T) {
+	known := images{
+		"busybox": image([]string{"sh"}, nil),
+		"many": {Configs: []lookup.Config{
+			{Platform: "linux/amd64", Entrypoint: []string{"sh"}}, {Platform: "linux/arm64", Entrypoint: []string{"ash"}},
+		}},
+	}
+	for name, c := range map[string]corev1.Container{
+		"the container's words":      running("a", "/app", "serve"),
+		"the image's words":          {Name: "a", Image: "busybox", Args: []string{"-c", "echo $(A) -- x"}},
+		"the words of each platform": {Name: "a", Image: "many", Args: []string{"-c", "exit 0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := asking(c)
+			p.Annotations["timeout.entrypointer.dev/a"] = "1h"
+			once := inject(t, newInjector(known), p).Pod
+			requireRepaired(t, newInjector(nil), once, func(changed *corev1.Pod) { changed.Spec.Containers[0].Command = nil })
+		})
+	}
+}
+
 // What the rest of the original argv was is no longer known.
 func TestAnotherCommandInTheSupervisorsPlaceIsRefused(t *testing.T) {
 	unknown := images{"busybox": {Configs: []lookup.Config{

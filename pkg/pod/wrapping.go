@@ -42,9 +42,11 @@ type container struct {
 	toolbox           *toolbox
 	unsent            string // why the output can't be sent that is to be sent, "" if it can
 	// words are what the container runs, and isWrapped reports whether it has come with
-	// them behind a supervisor.
+	// them behind a supervisor. Of another container, isKnown reports whether they are known
+	// without its image.
 	words     words
 	isWrapped bool
+	isKnown   bool
 	// wasUnwrapped reports whether an earlier call has left it unwrapped, by the pod's status.
 	wasUnwrapped bool
 	flags        []string // of its supervisor
