@@ -72,12 +72,12 @@ type Span struct {
 }
 
 // Begin returns the span that the options ask for, nil if they ask for none, or if the
-// kernel has no random bytes yet: the command doesn't wait for a trace. env is the
-// container's environment.
-func (o *Options) Begin(env []string) *Span {
+// kernel has no random bytes yet: the command doesn't wait for a trace. environ returns the
+// container's environment, and is called only if that matters.
+func (o *Options) Begin(environ func() []string) *Span {
 	s := &Span{Parent: o.parent, above: o.parent.Span, state: o.state}
 	if o.variable != "" {
-		uid, _ := launch.Getenv(env, o.variable)
+		uid, _ := launch.Getenv(environ(), o.variable)
 		s.Parent, _ = of(uid)
 	}
 	if s.Trace == (traceids.TraceID{}) {
