@@ -70,7 +70,7 @@ func (s *supervision) run(argv []string) int {
 // beginTrace begins the span of this run. The Output and the edits of the environment have
 // to know it before they are used.
 func (s *supervision) beginTrace() {
-	span := s.opts.trace.Begin(launch.Environ)
+	span := s.opts.trace.Begin(&s.opts.env, launch.Environ)
 	s.opts.trace.Edit(&s.opts.env, span)
 	if span != nil && s.life.Output != nil {
 		s.life.Output.SetTrace(span.String(), span.Above())

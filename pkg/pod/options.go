@@ -123,7 +123,7 @@ var options = []Option{
 		Name: traceOption, Value: "`true` or `false`", Default: "`false`", Example: "true",
 		About: "Whether the command and its hooks get `TRACEPARENT`, and `TRACESTATE` if there is one, by which a program that traces continues a [trace](tasks/continue-a-trace-in-a-build.md): " +
 			"Tekton's own, or one that begins with the PipelineRun, the TaskRun, the Job, the Workflow or the pod. Each run of a container is a span. " +
-			"They are set after `unset-env`, `env-file` and `env`, unless the environment has a `TRACEPARENT` already, by the container, its image or one of these options.",
+			"They are set after `unset-env`, `env-file` and `env`. A `TRACEPARENT` that the container, its image or `env` sets stays, and the container has no span then; those of `env-file` are replaced.",
 		flags: traceFlags,
 	},
 	{

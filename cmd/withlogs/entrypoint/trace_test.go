@@ -86,6 +86,33 @@ func TestTheSpanTakesThePlaceOfTheOneAboveInTheLabels(t *testing.T) {
 	require.Equal(t, s.events()[0]["traceparent"], source.Labels[loglabels.TraceParent])
 }
 
+// TestTheLogServiceHearsOfNoSpanThatTheCommandDoesntGet because its author has set another.
+func TestTheLogServiceHearsOfNoSpanThatTheCommandDoesntGet(t *testing.T) {
+	t.Parallel()
+	const theirs = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for name, test := range map[string]struct {
+		flags, env []string
+	}{
+		"the container":  {nil, []string{"TRACEPARENT=" + theirs}},
+		"the option env": {[]string{"-env=TRACEPARENT=" + theirs}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t)
+			cmd := s.command(append(test.flags, "-trace="+spanAbove, "--", "sh", "-c", "echo $TRACEPARENT")...)
+			cmd.Env = append(cmd.Environ(), test.env...)
+			require.Zero(t, s.run(cmd).code)
+			require.Equal(t, theirs+"\n", string(s.stream("stdout").data))
+			for _, e := range s.events() {
+				require.NotContains(t, e, "traceparent")
+			}
+			source, err := s.store.Source(t.Context(), s.id("events"))
+			require.NoError(t, err)
+			require.NotContains(t, source.Labels, loglabels.TraceParent)
+		})
+	}
+}
+
 func TestWithoutATraceTheLogServiceHearsOfNone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -27,9 +27,8 @@ type Edits struct {
 	Files []string // paths
 	Set   []string // NAME=VALUE
 	Path  []string // directories, for the end of PATH
-	// Trace are variables as in Set, without effect if the environment, with the edits
-	// before, has the first of them.
-	Trace []string
+	// What the supervisor unsets and sets by itself, also if files set it.
+	LastUnset, Last []string
 }
 
 // Flags adds the flags that set e.
@@ -81,9 +80,7 @@ func (e *Edits) ExceptFiles() *Edits {
 // Apply returns the environment with the edits applied. Without edits, it returns the
 // same bytes.
 func (e *Edits) Apply(env []string) ([]string, error) {
-	for _, name := range e.Unset {
-		env = slices.DeleteFunc(env, func(kv string) bool { return isVariable(kv, name) })
-	}
+	env = unsetVariables(env, e.Unset)
 	var variables []string
 	for _, path := range e.Files {
 		read, err := readEnvFile(path)
@@ -92,7 +89,8 @@ func (e *Edits) Apply(env []string) ([]string, error) {
 		}
 		variables = append(variables, read...)
 	}
-	return addTrace(appendPath(setVariables(env, append(variables, e.Set...)), e.Path), e.Trace), nil
+	env = appendPath(setVariables(env, append(variables, e.Set...)), e.Path)
+	return setVariables(unsetVariables(env, e.LastUnset), e.Last), nil
 }
 
 // appendPath adds directories to the end of PATH. If PATH is unset, it starts from the
@@ -111,15 +109,9 @@ func appendPath(env, directories []string) []string {
 	return setVariables(env, []string{"PATH=" + list})
 }
 
-// addTrace sets variables, unless the first of them is set. Another one that is set keeps
-// its value.
-func addTrace(env, variables []string) []string {
-	for i, variable := range variables {
-		if _, set := Getenv(env, nameOf(variable)); !set {
-			env = setVariables(env, []string{variable})
-		} else if i == 0 {
-			return env
-		}
+func unsetVariables(env, names []string) []string {
+	for _, name := range names {
+		env = slices.DeleteFunc(env, func(kv string) bool { return isVariable(kv, name) })
 	}
 	return env
 }

@@ -29,12 +29,12 @@ const ofVariable = "env:"
 
 // Flags adds the flags that set o.
 func (o *Options) Flags(f *cmdline.Flags) {
-	f.Add("trace", "TRACEPARENT|UID|env:NAME", `Set TRACEPARENT to a new span of this trace, after -env, unless it is set
-already: below the span of this TRACEPARENT (W3C Trace Context), or in the
-trace that begins with the Kubernetes object of this UID. With env:NAME, the
-variable has the UID, and the command doesn't get the variable; if its value
-is no UID, there is no trace.`, o.setTrace)
-	f.Add("trace-state", "TRACESTATE", `Set TRACESTATE as well.`, o.setState)
+	f.Add("trace", "TRACEPARENT|UID|env:NAME", `Set TRACEPARENT to a new span of this trace, after all other variables:
+below the span of this TRACEPARENT (W3C Trace Context), or in the trace that
+begins with the Kubernetes object of this UID. With env:NAME, the variable has
+the UID, and the command doesn't get the variable; if its value is no UID,
+there is no trace. Nor is there one if the container or -env sets TRACEPARENT.`, o.setTrace)
+	f.Add("trace-state", "TRACESTATE", `Set TRACESTATE as well, which is unset otherwise.`, o.setState)
 }
 
 func (o *Options) setTrace(value string) string {
@@ -71,16 +71,22 @@ type Span struct {
 	state string
 }
 
-// Begin returns the span that the options ask for, nil if they ask for none, or if the
-// kernel has no random bytes yet: the command doesn't wait for a trace. environ returns the
-// container's environment, and is called only if that matters.
-func (o *Options) Begin(environ func() []string) *Span {
+// Begin returns the span that the options ask for, nil if they ask for none, if the author has
+// set another one, or if the kernel has no random bytes yet: the command doesn't wait for a
+// trace. environ returns the container's environment, and is called only for a trace. Of the
+// edits, those count that don't depend on files, which may not be there yet.
+func (o *Options) Begin(edits *launch.Edits, environ func() []string) *Span {
 	s := &Span{Parent: o.parent, above: o.parent.Span, state: o.state}
+	if o.variable == "" && s.Trace == (traceids.TraceID{}) {
+		return nil
+	}
+	env := environ()
 	if o.variable != "" {
-		uid, _ := launch.Getenv(environ(), o.variable)
+		uid, _ := launch.Getenv(env, o.variable)
 		s.Parent, _ = of(uid)
 	}
-	if s.Trace == (traceids.TraceID{}) {
+	env, err := edits.ExceptFiles().Apply(env)
+	if _, set := launch.Getenv(env, traceids.ParentVariable); set || err != nil || s.Trace == (traceids.TraceID{}) {
 		return nil
 	}
 	n, err := unix.Getrandom(s.Span[:], unix.GRND_NONBLOCK)
@@ -106,8 +112,10 @@ func (o *Options) Edit(edits *launch.Edits, s *Span) {
 	if s == nil {
 		return
 	}
-	edits.Trace = []string{traceids.ParentVariable + "=" + s.String()}
+	edits.Last = []string{traceids.ParentVariable + "=" + s.String()}
 	if s.state != "" {
-		edits.Trace = append(edits.Trace, traceids.StateVariable+"="+s.state)
+		edits.Last = append(edits.Last, traceids.StateVariable+"="+s.state)
+	} else {
+		edits.LastUnset = []string{traceids.StateVariable} // that of another trace
 	}
 }
