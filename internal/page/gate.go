@@ -24,15 +24,19 @@ func NewToken() string {
 }
 
 // Gate lets requests through to a page on the loopback interface whose path begins with a
-// token, and whose Host names that interface and a port: a name that an attacker's DNS
-// resolves to 127.0.0.1 doesn't. All others look like requests for what doesn't exist.
+// token, and whose Host is 127.0.0.1 and a port: a name that an attacker's DNS resolves to
+// 127.0.0.1 isn't. Nor is localhost, which can be ::1, where another user of the machine may
+// listen. All others look like requests for what doesn't exist.
 func Gate(token, port string, next http.Handler) http.Handler {
-	hosts := []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("localhost", port), net.JoinHostPort("::1", port)}
+	hosts := []string{net.JoinHostPort("127.0.0.1", port)}
+	if port == "80" { // browsers leave it out
+		hosts = append(hosts, "127.0.0.1")
+	}
 	prefix := "/" + token
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, _, isPath := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		knows := subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
-		if !knows || !isPath || !slices.Contains(hosts, strings.ToLower(r.Host)) {
+		if !knows || !isPath || !slices.Contains(hosts, r.Host) {
 			protect(w.Header())
 			http.NotFound(w, r)
 			return

@@ -81,7 +81,8 @@ func TestWithoutTokenAndHostThereIsNothing(t *testing.T) {
 		"another port":              func(r *http.Request) { r.Host = "127.0.0.1:1" },
 		"no port":                   func(r *http.Request) { r.Host = "127.0.0.1" },
 		"no host":                   func(r *http.Request) { r.Host = "" },
-		"a name below localhost":    func(r *http.Request) { r.Host = "x.localhost:" + port },
+		"localhost":                 func(r *http.Request) { r.Host = "localhost:" + port },
+		"loopback of IPv6":          func(r *http.Request) { r.Host = "[::1]:" + port },
 		"another token and a write": func(r *http.Request) { r.URL.Path = "/nekot" + list; r.Method = http.MethodPost },
 	} {
 		response := get(handler, list, change)
@@ -89,8 +90,15 @@ func TestWithoutTokenAndHostThereIsNothing(t *testing.T) {
 		require.Equal(t, nothing, response.Body.String(), name)
 		require.Contains(t, response.Header().Get("Content-Security-Policy"), "default-src 'none'", name)
 	}
-	for _, host := range []string{"127.0.0.1", "localhost", "LocalHost", "[::1]"} {
-		require.Equal(t, http.StatusOK, get(handler, list, func(r *http.Request) { r.Host = host + ":" + port }).Code, host)
+	require.Equal(t, http.StatusOK, get(handler, list).Code)
+}
+
+// TestThePortOfHTTPIsLeftOut has the Host that browsers send for http://127.0.0.1:80.
+func TestThePortOfHTTPIsLeftOut(t *testing.T) {
+	t.Parallel()
+	gate := page.Gate(token, "80", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for host, code := range map[string]int{"127.0.0.1": http.StatusOK, "127.0.0.1:80": http.StatusOK, "localhost": http.StatusNotFound, "[::1]": http.StatusNotFound, "127.0.0.1:8080": http.StatusNotFound} {
+		require.Equal(t, code, get(gate, "/", func(r *http.Request) { r.Host = host }).Code, host)
 	}
 }
 
