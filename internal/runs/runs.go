@@ -32,8 +32,11 @@ const (
 	MostOfKind = 2000
 	// atOnce bounds the kinds that are listed at the same time.
 	atOnce = 4
-	// patience is how long all lists may take.
-	patience = 30 * time.Second
+	// patience is how long all lists may take, and logPatience that of the log service.
+	patience    = 30 * time.Second
+	logPatience = 15 * time.Second
+	// mostAsked bounds the objects that are read one by one.
+	mostAsked = 50
 )
 
 // A State is what an object is in, whatever its kind.
@@ -104,6 +107,8 @@ func (r *Reader) List(ctx context.Context, kind string, selector labels.Selector
 			kinds = append(kinds, k)
 		}
 	}
+	// The log service first: what is made between the lists would be taken for gone otherwise.
+	logs, errLogs := r.listLogs(ctx, selector)
 	parts := make([]part, len(kinds))
 	var asked sync.WaitGroup
 	places := make(chan struct{}, atOnce)
@@ -114,19 +119,15 @@ func (r *Reader) List(ctx context.Context, kind string, selector labels.Selector
 			parts[at] = r.part(ctx, k, selector)
 		})
 	}
-	var logs logreader.Pods
-	var errLogs error
-	asked.Go(func() {
-		client := &logreader.Client{REST: r.REST, Namespace: r.Namespace}
-		logs, errLogs = client.ListPods(ctx, logreader.PodsOptions{Selector: selector, Limit: MostOfKind})
-	})
 	asked.Wait()
 	list := joined(parts)
-	if list.addLogs(parts, logs, errLogs); len(list.Runs) == 0 {
+	listed := len(list.Runs)
+	if list.addLogs(parts, selector, logs, errLogs); len(list.Runs) == 0 {
 		if err := noAnswer(parts, errLogs); err != nil {
 			return nil, fmt.Errorf("listing the runs of namespace %q: %w", r.Namespace, err)
 		}
 	}
+	r.readUnknown(ctx, parts, list.Runs[listed:])
 	slices.SortStableFunc(list.Runs, func(a, b Run) int {
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.Target.String(), b.Target.String()))
 	})
@@ -154,6 +155,46 @@ func (r *Reader) Get(ctx context.Context, t target.Target) (*Run, error) {
 		run.extend(&p)
 	}
 	return run, nil
+}
+
+func (r *Reader) listLogs(ctx context.Context, selector labels.Selector) (logreader.Pods, error) {
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	client := &logreader.Client{REST: r.REST, Namespace: r.Namespace}
+	return client.ListPods(ctx, logreader.PodsOptions{Selector: selector, Limit: MostOfKind})
+}
+
+// readUnknown reads some of the objects that weren't listed, and of which it isn't known
+// whether they are gone: those that have pods first, and none of kinds that couldn't be listed.
+func (r *Reader) readUnknown(ctx context.Context, parts []part, unlisted []Run) {
+	var unknown []*Run
+	for at := range unlisted {
+		one := &unlisted[at]
+		if one.State == Unknown && slices.ContainsFunc(parts, func(p part) bool { return p.kind.Name == one.Name && p.err == nil }) {
+			unknown = append(unknown, one)
+		}
+	}
+	slices.SortStableFunc(unknown, func(a, b *Run) int {
+		rank := map[bool]int{true: 1}
+		return cmp.Compare(rank[a.Name == target.Pod], rank[b.Name == target.Pod])
+	})
+	var asked sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for _, one := range unknown[:min(mostAsked, len(unknown))] {
+		asked.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			var found object
+			switch err := r.Client.Get(ctx, one.Target, &found); {
+			case err == nil:
+				*one = found.run(one.Kind)
+				one.Logged = true
+			case apierrors.IsNotFound(err):
+				one.State = Gone
+			}
+		})
+	}
+	asked.Wait()
 }
 
 // A part is the list of a kind.
@@ -213,7 +254,7 @@ func noAnswer(parts []part, errLogs error) error {
 }
 
 // addLogs marks the runs that have logs, and adds those that have nothing else.
-func (l *List) addLogs(parts []part, logs logreader.Pods, err error) {
+func (l *List) addLogs(parts []part, selector labels.Selector, logs logreader.Pods, err error) {
 	if err != nil {
 		l.Notes = append(l.Notes, fmt.Sprintf("What is gone isn't listed: %v.", err))
 		return
@@ -221,7 +262,7 @@ func (l *List) addLogs(parts []part, logs logreader.Pods, err error) {
 	if logs.Remaining > 0 || logs.Incomplete {
 		l.Notes = append(l.Notes, fmt.Sprintf("The log service knows more pods than these %d, and the rest isn't listed: choose by labels.", len(logs.Pods)))
 	}
-	unlisted := unlistedStates(parts)
+	unlisted := unlistedStates(parts, selector)
 	at := map[string]int{}
 	for index := range l.Runs {
 		at[l.Runs[index].Target.String()] = index
@@ -249,15 +290,25 @@ func (l *List) addLogs(parts []part, logs logreader.Pods, err error) {
 type states map[string]State
 
 // unlistedStates returns the state of what isn't among the objects of kinds. Where a kind
-// couldn't be listed as a whole, it isn't known whether an object is gone.
-func unlistedStates(parts []part) states {
+// couldn't be listed as a whole, it isn't known whether an object is gone. Nor is it with a
+// selector: the objects needn't have the labels of their pods, nor pods those that admission
+// makes for their logs.
+func unlistedStates(parts []part, selector labels.Selector) states {
 	unlisted := states{}
 	for _, p := range parts {
-		if unlisted[p.kind.Name] = Gone; p.more || p.err != nil && !apierrors.IsNotFound(p.err) {
+		isAbsent := apierrors.IsNotFound(p.err)
+		isSelected := selector != nil && (p.kind.Name != target.Pod || !isOfPods(selector))
+		if unlisted[p.kind.Name] = Gone; !isAbsent && (p.more || p.err != nil || isSelected) {
 			unlisted[p.kind.Name] = Unknown
 		}
 	}
 	return unlisted
+}
+
+// isOfPods reports whether pods have all labels of a selector that their logs have.
+func isOfPods(selector labels.Selector) bool {
+	requirements, _ := selector.Requirements()
+	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return !slices.Contains(loglabels.OfPods(), r.Key()) })
 }
 
 // run returns a run of which the log service has a pod. It reports false for kinds that aren't

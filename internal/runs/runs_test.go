@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,98 @@ func TestMoreThanAreReadIsSaid(t *testing.T) {
 	require.Len(t, list.Runs, runs.MostOfKind)
 	require.Equal(t, runs.MostOfKind/500, asked)
 	require.Contains(t, list.Notes, "There are more than 2000 jobs, and the rest isn't listed: choose by labels.")
+}
+
+// TestWhatLacksTheLabelsOfItsPodsIsntGone selects by labels that the log service knows, and
+// that the objects themselves don't have.
+func TestWhatLacksTheLabelsOfItsPodsIsntGone(t *testing.T) {
+	t.Parallel()
+	var logs []any
+	add := func(pod, owner string, labels map[string]string) {
+		logs = append(logs, map[string]any{"metadata": map[string]any{"name": pod, "labels": labels}, "status": map[string]any{"owner": owner}})
+	}
+	add("release-pod", "taskrun/release-build", map[string]string{"tekton.dev/taskRun": "release-build", "tekton.dev/pipelineRun": "release"})
+	add("old-pod", "taskrun/old-build", map[string]string{"tekton.dev/taskRun": "old-build", "tekton.dev/pipelineRun": "old"})
+	add("web-1", "deployment/web", map[string]string{"entrypointer.dev/deployment": "web"})
+	for at := range 60 {
+		add(fmt.Sprintf("many-%02d", at), "", nil)
+	}
+	exist := map[string]string{
+		"taskruns/release-build": `{"status":{"conditions":[{"type":"Succeeded","status":"True"}]}}`,
+		"pipelineruns/release":   `{"status":{"conditions":[{"type":"Succeeded","status":"Unknown"}]}}`,
+		"pods/web-1":             `{"status":{"phase":"Running"}}`,
+		"deployments/web":        `{"status":{"readyReplicas":1}}`,
+	}
+	var asked atomic.Int32
+	reader := &runs.Reader{Client: objectstest.Client(t, "tenant", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, what, _ := strings.Cut(r.URL.Path, "/namespaces/tenant/")
+		plural, name, isOne := strings.Cut(what, "/")
+		switch object := exist[what]; {
+		case plural == "logs":
+			objectstest.Respond(w, map[string]any{"items": logs})
+		case plural == "workflows":
+			objectstest.Refuse(w, http.StatusNotFound, "not found")
+		case !isOne:
+			objectstest.Respond(w, map[string]any{}) // nothing has the labels
+		case object == "":
+			asked.Add(1)
+			objectstest.Refuse(w, http.StatusNotFound, "not found")
+		default:
+			asked.Add(1)
+			objectstest.Respond(w, json.RawMessage(fmt.Sprintf(`{"metadata":{"name":%q},%s`, name, object[1:])))
+		}
+	}))}
+	states := func(text string) (map[string]runs.State, int) {
+		asked.Store(0)
+		selector, err := runs.ParseSelector(text)
+		require.NoError(t, err)
+		list, err := reader.List(t.Context(), "", selector)
+		require.NoError(t, err)
+		all := map[string]runs.State{}
+		for _, r := range list.Runs {
+			require.True(t, r.Logged, r.Target)
+			all[r.Target.String()] = r.State
+		}
+		return all, int(asked.Load())
+	}
+	all, requests := states("tekton.dev/pipelineRun in (release,old)")
+	require.Equal(t, 5, requests, "each owner, and no pod")
+	for named, want := range map[string]runs.State{
+		"taskrun/release-build": runs.Succeeded, "pipelinerun/release": runs.Running, "taskrun/old-build": runs.Gone, "pipelinerun/old": runs.Gone,
+		"deployment/web": runs.Ready, "pod/release-pod": runs.Gone, "pod/many-59": runs.Gone,
+	} {
+		require.Equal(t, want, all[named], named)
+	}
+	all, requests = states("entrypointer.dev/deployment=web")
+	require.Equal(t, 50, requests)
+	require.Equal(t, runs.Running, all["pod/web-1"])
+	require.Equal(t, runs.Unknown, all["pod/many-59"], "it wasn't asked for")
+	all, requests = states("")
+	require.Zero(t, requests)
+	require.Equal(t, runs.Gone, all["deployment/web"])
+}
+
+// TestWhatIsMadeMeanwhileIsntGone has the logs of pods listed before the pods: otherwise, a pod
+// made in between has logs and isn't listed.
+func TestWhatIsMadeMeanwhileIsntGone(t *testing.T) {
+	t.Parallel()
+	const pages = 20
+	var logged atomic.Int32
+	var early atomic.Bool
+	reader := &runs.Reader{Client: objectstest.Client(t, "tenant", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/logs") && logged.Add(1) < pages:
+			objectstest.Respond(w, map[string]any{"metadata": map[string]any{"continue": "more"}})
+			return
+		case logged.Load() < pages:
+			early.Store(true)
+		}
+		objectstest.Respond(w, map[string]any{})
+	}))}
+	_, err := reader.List(t.Context(), "", nil)
+	require.NoError(t, err)
+	require.EqualValues(t, pages, logged.Load())
+	require.False(t, early.Load(), "objects were listed before the logs")
 }
 
 // TestAnObjectThatIsntThereIsAnError asks for one that nobody knows, and for one that the user
