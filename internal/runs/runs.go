@@ -75,8 +75,11 @@ type Run struct {
 	Logged bool
 }
 
-// HasEnded reports whether nothing more is to be expected.
-func (r *Run) HasEnded() bool { return r.State == Succeeded || r.State == Failed || r.State == Gone }
+// HasEnded reports whether nothing more is to be expected. What has no end, such as a
+// Deployment, can recover from a failure.
+func (r *Run) HasEnded() bool {
+	return r.State == Gone || r.Ends && (r.State == Succeeded || r.State == Failed)
+}
 
 // A List is what runs, or has run, in a namespace.
 type List struct {

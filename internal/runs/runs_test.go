@@ -79,6 +79,29 @@ func TestAStatusBecomesAState(t *testing.T) {
 	}
 }
 
+// TestWhatCanRecoverHasntEnded has failures of what has no end.
+func TestWhatCanRecoverHasntEnded(t *testing.T) {
+	t.Parallel()
+	const succeeded, ready = `"conditions":[{"type":"Succeeded","status":"False"}]`, `"conditions":[{"type":"Ready","status":"False"}]`
+	for _, test := range []struct {
+		typed, status string
+		hasEnded      bool
+	}{
+		{"deployment", `"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]`, false},
+		{"ksvc", ready, false},
+		{"revision", ready, false},
+		{"taskrun", succeeded, true},
+		{"pipelinerun", succeeded, true},
+		{"workflow", `"phase":"Failed"`, true},
+		{"job", `"conditions":[{"type":"Failed","status":"True"}]`, true},
+		{"pod", `"phase":"Failed"`, true},
+		{"pod", `"phase":"Running"`, false},
+	} {
+		run := read(t, test.typed, `{"metadata":{"name":"x"},"status":{`+test.status+`}}`)
+		require.Equal(t, test.hasEnded, run.HasEnded(), "%s %s", test.typed, test.status)
+	}
+}
+
 // TestMoreThanAreReadIsSaid lists a kind without an end.
 func TestMoreThanAreReadIsSaid(t *testing.T) {
 	t.Parallel()
