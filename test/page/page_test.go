@@ -5,6 +5,7 @@ package page_test
 
 import (
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -113,6 +114,29 @@ func TestAChangeArrivesWithoutAReload(t *testing.T) {
 	require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
 	require.True(t, value[bool](t, b, `document.querySelector("#charts .scrolls").isTheSame === true`), "what can be scrolled was replaced")
 	require.Equal(t, focused, value[string](t, b, `document.activeElement.id`), "the focus stays where it was")
+}
+
+// TestAChangeThatCantBeReadIsTold has the API server refuse what the page shows, and answer
+// again in the end.
+func TestAChangeThatCantBeReadIsTold(t *testing.T) {
+	cluster := pagetest.New()
+	at, b := serve(t, cluster), newBrowser(t)
+	b.do(t, chromedp.Navigate(at+pages["web"]), chromedp.WaitVisible(chromedp.CSS("#charts")))
+	cluster.Refuse("logs", http.StatusNotFound)
+	for _, refused := range []struct {
+		code  int
+		words string
+	}{
+		{http.StatusForbidden, "You may not read that any more"},
+		{http.StatusInternalServerError, "The API server doesn't tell: reload the page to see why"},
+		{http.StatusNotFound, "It is gone"},
+		{0, "Live"},
+	} {
+		cluster.Refuse("deployments", refused.code)
+		pause := chromedp.Click(chromedp.CSS("#live-pause")) // and resume, which asks at once
+		b.do(t, pause, pause, until(`document.getElementById("live-note").textContent === "`+refused.words+`"`))
+	}
+	b.requireComplaint(t) // of responses that are errors
 }
 
 // TestTheFocusStaysOnARunOfTheList has a new run arrive above the one that has the focus.

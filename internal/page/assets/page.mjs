@@ -60,14 +60,33 @@ function replace(next) {
   if (again) again.focus({ preventScroll: true });
 }
 
+// refusals say what an answer without a page means, by its status.
+const refusals = {
+  403: "You may not read that any more",
+  404: "It is gone",
+  502: "The API server doesn't tell: reload the page to see why",
+  503: "Too many requests at once",
+};
+
+// refusal says what an answer means that isn't the page. Without the token of the command that
+// runs, there is no page at all, not even one that says what's wrong.
+function refusal(answer) {
+  if (answer.status === 404 && !answer.headers.get("Content-Type")?.startsWith("text/html")) return "The command was started anew: open its new address";
+  return refusals[answer.status] ?? `The command answers with ${answer.status}`;
+}
+
 async function ask() {
   const began = performance.now();
   try {
     const answer = await fetch(location.href, { cache: "no-store", redirect: "error" });
-    if (!answer.ok) throw new Error(`${answer.status}`);
-    replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
-    failures = 0;
-    say(seconds(document) ? "Live" : "It has ended");
+    if (answer.ok) {
+      replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      failures = 0;
+      say(seconds(document) ? "Live" : "It has ended");
+    } else {
+      failures++;
+      say(refusal(answer));
+    }
   } catch {
     failures++;
     say("No answer: is the command still running?");
