@@ -51,6 +51,9 @@ type Report struct {
 	// Why there is no answer about the object. It is absent if there is one.
 	Error string `json:"error,omitempty"`
 
+	// Older is how many older pods are left out.
+	Older int `json:"-"`
+
 	ended bool // no pods follow
 	isRun bool // only a controller can make the pods
 }
@@ -170,6 +173,8 @@ type Unmet struct {
 // A Reader reads statuses.
 type Reader struct {
 	objects.Client
+	// Newest bounds the pods of an object that are read and asked: the newest ones. 0 is for all.
+	Newest int
 	// Exec runs a command of the supervisor in a container, and returns its output.
 	Exec func(ctx context.Context, pod, container string, command ...string) (stdout []byte, err error)
 }
@@ -219,6 +224,10 @@ func (r *Reader) read(ctx context.Context, t target.Target) (*Report, error) {
 	pods, err := r.podsOf(ctx, t, report)
 	if err != nil {
 		return nil, err
+	}
+	if r.Newest > 0 {
+		report.Older = max(0, len(pods)-r.Newest)
+		pods = pods[report.Older:]
 	}
 	report.Pods = make([]Pod, len(pods))
 	asking, cancel := context.WithTimeout(ctx, patience)

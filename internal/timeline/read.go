@@ -45,15 +45,15 @@ func (t *Timeline) note(format string, args ...any) {
 // Read reads the timeline of an object's pods.
 func (r *Reader) Read(ctx context.Context, t target.Target, now time.Time) (*Timeline, error) {
 	to := &Timeline{Target: t.String(), Namespace: r.Namespace, Pods: []Pod{}, asked: now, isRun: slices.Contains([]string{loglabels.TaskRun, loglabels.PipelineRun, loglabels.Workflow}, t.Label)}
-	report, errGone := r.Reader.Read(ctx, t)
+	newest := r.Reader
+	newest.Newest = mostPods
+	report, errGone := newest.Read(ctx, t)
 	switch {
 	case apierrors.IsNotFound(errGone) && (t.Label != "" || t.Name == target.Pod):
 		report = &podstatus.Report{} // the log service may know it
 	case errGone != nil:
 		return nil, errGone
 	}
-	left := max(0, len(report.Pods)-mostPods)
-	report.Pods = report.Pods[left:]
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r.readEnded(ctx, report.Pods)
@@ -75,8 +75,8 @@ func (r *Reader) Read(ctx context.Context, t target.Target, now time.Time) (*Tim
 	}
 	slices.SortStableFunc(to.Pods, func(a, b Pod) int { return a.from().Compare(b.from()) })
 	more := max(0, len(to.Pods)-mostPods)
-	if to.Pods = to.Pods[more:]; left+more > 0 {
-		to.note("%d older pods are left out", left+more)
+	if to.Pods = to.Pods[more:]; report.Older+more > 0 {
+		to.note("%d older pods are left out", report.Older+more)
 	}
 	var attempts map[string]attempt
 	if errGone == nil {

@@ -410,3 +410,22 @@ func TestWhatIsNowhereIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 }
+
+// TestOnlyThePodsThatAreToldAreAsked has many replicas that run.
+func TestOnlyThePodsThatAreToldAreAsked(t *testing.T) {
+	t.Parallel()
+	w := ordered()
+	w.pods = nil
+	for n := range 150 {
+		p := newPod(fmt.Sprintf("web-%03d", n), wrapped("web"))
+		p.CreationTimestamp = seconds(n - 150)
+		with(&p, runs(2))
+		w.pods = append(w.pods, p)
+	}
+	got, err := w.asks(t, "deployment/web")
+	require.NoError(t, err)
+	require.Len(t, got.Pods, 100)
+	require.Contains(t, got.Notes, "50 older pods are left out")
+	require.Equal(t, "web-050", got.Pods[0].Name)
+	require.EqualValues(t, 100, w.asked.Load())
+}

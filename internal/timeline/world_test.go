@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,8 @@ type world struct {
 	ends map[string]corev1.ContainerState
 	// isStranger is a user who may get pods, and nothing else.
 	isStranger bool
+
+	asked atomic.Int32 // how often a supervisor was
 }
 
 // recorded is a stream of events of the log service.
@@ -66,6 +69,7 @@ func event(milliseconds int, name string, fields ...string) string {
 }
 
 func (w *world) exec(_ context.Context, _, container string, _ ...string) ([]byte, error) {
+	w.asked.Add(1)
 	if w.isStranger {
 		return nil, errors.New(`pods "x" is forbidden: cannot create resource "pods/exec"`)
 	}
