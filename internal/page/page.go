@@ -57,6 +57,7 @@ type server struct {
 	Options
 
 	views map[string]*template.Template
+	kept  podstatus.Kept
 }
 
 // New returns a handler that serves the page.

@@ -16,11 +16,13 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logview"
 	"github.com/entrypointer/entrypointer/internal/objects"
@@ -28,6 +30,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/page"
 	"github.com/entrypointer/entrypointer/internal/page/pagetest"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 var update = flag.Bool("update", false, "write golden files instead of comparing with them")
@@ -383,6 +386,33 @@ func TestARunThatGoesOnIsAskedForAgain(t *testing.T) {
 	for path, seconds := range map[string]string{release: "0", "/namespaces/team-a/deployment/web/": "2", "/namespaces/team-a/taskrun/nightly/": "0", list: "10"} {
 		require.Contains(t, get(handler, path).Body.String(), `data-part data-seconds="`+seconds+`"`, path)
 	}
+}
+
+// TestSupervisorsArentAskedByEachUpdate asks for the page of a Deployment twice.
+func TestSupervisorsArentAskedByEachUpdate(t *testing.T) {
+	t.Parallel()
+	cluster := pagetest.New()
+	p := pagetest.WebPod(0)
+	api := &p.Spec.Containers[1]
+	api.Command, api.Args = []string{pod.EntrypointPath}, []string{"--", "serve"}
+	api.VolumeMounts = []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: pod.MountPath, ReadOnly: true}}
+	cluster.Set("pods", p.Name, p)
+	var asked atomic.Int32
+	handler := page.New(page.Options{
+		Client: objectstest.Client(t, pagetest.Namespace, cluster), Now: func() time.Time { return pagetest.Now },
+		Statuses: func(c *objects.Client) *podstatus.Reader {
+			return &podstatus.Reader{Client: *c, Exec: func(context.Context, string, string, ...string) ([]byte, error) {
+				asked.Add(1)
+				return []byte(`{"phase":"Running"}`), nil
+			}}
+		},
+	})
+	for range 2 {
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/namespaces/team-a/deployment/web/", nil))
+		require.Equal(t, http.StatusOK, response.Code)
+	}
+	require.EqualValues(t, 1, asked.Load())
 }
 
 // TestTheZoomOfAChartIsChosen asks for widths that there are, and for one that there isn't.

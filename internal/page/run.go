@@ -163,6 +163,7 @@ func (s *server) read(q question) (*runs.Run, *timeline.Timeline, error) {
 
 func (s *server) timeline(q question) (*timeline.Timeline, error) {
 	reader := &timeline.Reader{Reader: *s.Statuses(&q.client)}
+	reader.Kept = &s.kept
 	return reader.Read(q.Context(), q.target, s.Now())
 }
 

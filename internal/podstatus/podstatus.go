@@ -175,6 +175,8 @@ type Reader struct {
 	objects.Client
 	// Newest bounds the pods of an object that are read and asked: the newest ones. 0 is for all.
 	Newest int
+	// Kept keeps the answers of supervisors. Without it, they are asked each time.
+	Kept *Kept
 	// Exec runs a command of the supervisor in a container, and returns its output.
 	Exec func(ctx context.Context, pod, container string, command ...string) (stdout []byte, err error)
 }
@@ -245,7 +247,7 @@ func (r *Reader) read(ctx context.Context, t target.Target) (*Report, error) {
 				places <- struct{}{}
 				defer func() { <-places }()
 				var err error
-				if c.Supervisor, err = r.ask(asking, pods[at].Name, c.Name); err != nil {
+				if c.Supervisor, err = r.askAbout(asking, &pods[at], c); err != nil {
 					c.Unanswered, c.stale = err.Error(), errors.Is(err, errEnded)
 				}
 				if c.waitsForTurn() {
@@ -280,6 +282,14 @@ func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (p
 	report.ended, report.isRun = w.Ended(), t.Ends
 	slices.Reverse(pods) // as in a timeline
 	return pods, nil
+}
+
+// askAbout asks the supervisor of a container, unless its answer is kept.
+func (r *Reader) askAbout(ctx context.Context, p *corev1.Pod, c *Container) (*Supervisor, error) {
+	if r.Kept != nil {
+		return r.Kept.ask(ctx, r, p, c)
+	}
+	return r.ask(ctx, p.Name, c.Name)
 }
 
 // ask asks the supervisor of a container.
