@@ -8,6 +8,7 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,6 +29,9 @@ import (
 const (
 	page     = 500
 	MostPods = 5000
+	// maxPage bounds the response with a page, in bytes. Tenants can make objects of more than
+	// a megabyte each.
+	maxPage = 64 << 20
 )
 
 // InjectorNamespace is where the injector runs and has its configuration.
@@ -173,10 +177,15 @@ func (c *Client) WithLabels(path, plural, selector string) func() *rest.Request 
 
 // Each lists objects in pages, each by a request of its own, and calls a function for one
 // object after another. After a page with which most objects have come, it reads no further,
-// and reports whether there are more.
-func Each[Object any](ctx context.Context, request func() *rest.Request, most int, each func(Object)) (more bool, _ error) {
-	for after, listed := "", 0; listed < most; {
-		next := request().Param("limit", strconv.Itoa(page))
+// and reports whether there are more. If a page would have more than 64 MiB, pages are smaller
+// from there on.
+func Each[Object any](ctx context.Context, request func() *rest.Request, most int, one func(Object)) (more bool, _ error) {
+	return each(ctx, request, most, maxPage, one)
+}
+
+func each[Object any](ctx context.Context, request func() *rest.Request, most int, maxBytes int64, one func(Object)) (more bool, _ error) {
+	for after, listed, limit := "", 0, page; listed < most; {
+		next := request().Param("limit", strconv.Itoa(limit))
 		if after != "" {
 			next = next.Param("continue", after)
 		}
@@ -184,17 +193,48 @@ func Each[Object any](ctx context.Context, request func() *rest.Request, most in
 			metav1.ListMeta `json:"metadata"`
 			Items           []Object `json:"items"`
 		}
-		if err := Read(next.Do(ctx), &list); err != nil {
+		body, err := readUpTo(ctx, next, maxBytes)
+		switch {
+		case errors.Is(err, errTooLarge) && limit > 1:
+			limit /= 2
+			continue
+		case errors.Is(err, errTooLarge):
+			return false, fmt.Errorf("reading the response: an object has more than %d bytes", maxBytes)
+		case err != nil:
 			return false, err
 		}
+		if err := json.Unmarshal(body, &list); err != nil {
+			return false, fmt.Errorf("reading the response: %w", err)
+		}
 		for _, item := range list.Items {
-			each(item)
+			one(item)
 		}
 		if listed, after = listed+len(list.Items), list.Continue; after == "" {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// errTooLarge is the error of a response of too many bytes.
+var errTooLarge = errors.New("the response is too large")
+
+// readUpTo returns the response to a request, of so many bytes at most. An error is what the
+// API server says, if it says something.
+func readUpTo(ctx context.Context, r *rest.Request, most int64) ([]byte, error) {
+	stream, err := r.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	body, err := io.ReadAll(io.LimitReader(stream, most+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the response: %w", err)
+	case int64(len(body)) > most:
+		return nil, errTooLarge
+	}
+	return body, nil
 }
 
 // MetadataOnly is the media type of lists with the metadata of objects alone.
