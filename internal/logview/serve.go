@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 const (
@@ -168,7 +170,7 @@ func info(w http.ResponseWriter, r *http.Request, v *view) error {
 		Notes: append([]string{}, v.notes...), Streams: []streamInfo{}, Folds: len(v.folds) - neverShown - 1,
 	}
 	if v.full {
-		body.Full = fmt.Sprintf("The page shows the first %s of this log, because more doesn't fit on its disk. kubectl entrypointer logs prints all of it.", sized(v.bytes))
+		body.Full = v.cut()
 	}
 	if v.err != nil {
 		body.Error = v.err.Error()
@@ -319,7 +321,8 @@ func find(w http.ResponseWriter, r *http.Request, v *view) error {
 	return respond(w, body)
 }
 
-// text writes what is indexed so far.
+// text writes the log, once all is indexed that was there when it was opened, and says at its end
+// what is missing.
 func text(w http.ResponseWriter, r *http.Request, v *view) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -327,50 +330,120 @@ func text(w http.ResponseWriter, r *http.Request, v *view) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := bufio.NewWriter(w)
 	control := http.NewResponseController(w)
-	var buffer []byte
-	for at := 0; ; at++ {
-		v.mu.RLock()
-		if at >= v.blockCount() {
-			v.mu.RUnlock()
-			break
-		}
-		var err error
-		buffer, err = v.read(at, buffer)
-		labels := make([]string, len(v.streams))
-		for n, s := range v.streams {
-			labels[n] = s.label
-		}
-		v.mu.RUnlock()
-		if err != nil {
+	extend := func(by time.Duration) { _ = control.SetWriteDeadline(time.Now().Add(by)) } // where it can't be set, that of the server counts
+	for version, ready := v.ready(); !ready; version, ready = v.ready() {
+		extend(pollTime + writeTime)
+		v.wait(r.Context(), version, pollTime)
+		if err := r.Context().Err(); err != nil {
 			return err
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // where it can't be set, that of the server counts
-		if err := asText(out, buffer, labels); err != nil {
+	}
+	extend(writeTime)
+	blocks, last, err := v.ending()
+	if blocks == 0 && err != nil {
+		return err
+	}
+	out := textWriter{Writer: bufio.NewWriter(w)}
+	var buffer []byte
+	var labels []string
+	for at := range blocks {
+		if buffer, labels, err = v.labelled(at, buffer); err != nil {
+			return err
+		}
+		extend(writeTime)
+		if err := out.block(buffer, labels); err != nil {
 			return nil //nolint:nilerr // the client is gone
 		}
 	}
-	_ = out.Flush() // the client is gone
+	out.end(last)
 	return nil
 }
 
-// asText writes the records of a block, with the names of their containers if there are several.
-func asText(out *bufio.Writer, block []byte, labels []string) error {
-	several := false
+// ready reports whether all is indexed that was there, and in which version.
+func (x *index) ready() (version int64, ready bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.version, x.live || x.done
+}
+
+// ending returns how many blocks there are, and what the text says behind them.
+func (x *index) ending() (blocks int, last string, err error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	switch {
+	case x.err != nil:
+		last = printable.Line("The log ends here, because it couldn't be read on: " + x.err.Error())
+	case x.full:
+		last = x.cut()
+	case !x.done:
+		last = "The log goes on. This is what there was when this text was asked for."
+	}
+	return x.blockCount(), last, x.err
+}
+
+// cut says where a log ends that has reached a bound.
+func (x *index) cut() string {
+	return fmt.Sprintf("The page shows the first %s of this log, because more doesn't fit on its disk. kubectl entrypointer logs prints all of it.", sized(x.bytes))
+}
+
+// labelled reads a block, and returns the names of the streams so far.
+func (x *index) labelled(at int, buffer []byte) (block []byte, labels []string, err error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	block, err = x.read(at, buffer)
+	labels = make([]string, len(x.streams))
+	for n, s := range x.streams {
+		labels[n] = s.label
+	}
+	return block, labels, err
+}
+
+// A textWriter writes records as text. A line of the text has records of one stream only.
+type textWriter struct {
+	*bufio.Writer
+
+	several bool // containers
+	open    bool // the last line has no newline yet
+	stream  int  // of the last record
+}
+
+// block writes the records of a block, with the names of their containers if there are several.
+func (w *textWriter) block(block []byte, labels []string) error {
 	for _, label := range labels {
-		several = several || label != labels[0]
+		w.several = w.several || label != labels[0]
 	}
 	var r record
 	for len(block) > 0 {
 		block = r.next(block)
-		if several && r.flags&isPiece == 0 {
-			_, _ = out.WriteString("[" + labels[r.stream] + "] ")
+		if !w.open || w.stream != r.stream || r.flags&isPiece == 0 {
+			w.begin()
+			if w.several {
+				_, _ = w.WriteString("[" + labels[r.stream] + "] ")
+			}
 		}
-		_, _ = out.Write(r.shown())
+		_, _ = w.Write(r.shown())
+		w.open, w.stream = true, r.stream
 		if r.flags&unended == 0 {
-			_ = out.WriteByte('\n')
+			w.begin()
 		}
 	}
-	return out.Flush()
+	return w.Flush()
+}
+
+// begin ends the line that is open.
+func (w *textWriter) begin() {
+	if w.open {
+		_ = w.WriteByte('\n')
+	}
+	w.open = false
+}
+
+// end writes a last line, which isn't one of the log, if there is something to say.
+func (w *textWriter) end(text string) {
+	if text != "" {
+		w.begin()
+		_, _ = w.WriteString("[entrypointer: " + text + "]\n")
+	}
+	_ = w.Flush() // the client is gone
 }
