@@ -86,7 +86,7 @@ func (l *layout) content(m *markup, r row, q *query) {
 	if r.flags&opensFold != 0 && isHead {
 		f := &l.folds[at]
 		l.button(m, at, `fold`)
-		name := record{text: []byte(f.name)}
+		name := record{flags: r.flags, text: r.text[lengthOfMark:]}
 		if len(name.shown()) == 0 {
 			m.tag("group")
 		}

@@ -23,8 +23,6 @@ const (
 	blockRecords, blockSize = 256, 128 << 10
 	// mostStreams bounds the streams of a log, and mostFolds its folds.
 	mostStreams, mostFolds = 4096, 20_000
-	// longestName bounds the name of a fold that is kept, in bytes.
-	longestName = 200
 	// mostNotes bounds the remarks about a log.
 	mostNotes = 20
 	// neverShown is the number of a fold that is never open.
@@ -57,7 +55,6 @@ type fold struct {
 	head     int // the record that is shown in its place
 	records  int
 	bytes    int64
-	name     string
 	longLine bool
 }
 
@@ -341,13 +338,16 @@ func (x *index) add(r record, ended bool) error {
 
 // marks reads the marks of folds, those of GitHub Actions and those of Azure Pipelines.
 func (x *index) marks(r *record, s *stream) {
-	switch name, kind := mark(r.text); {
-	case kind == opens && len(x.folds) < mostFolds:
-		r.fold = 0
+	switch kind := mark(r.text); {
+	case kind == opens:
+		r.fold, s.run.fold = 0, 0
+		if len(x.folds) == mostFolds {
+			return
+		}
 		r.flags |= opensFold
 		s.run.fold = len(x.folds)
 		x.heads[x.records] = len(x.folds)
-		x.folds = append(x.folds, fold{head: x.records, name: string(name[:min(len(name), longestName)])})
+		x.folds = append(x.folds, fold{head: x.records})
 	case kind == closes && s.run.fold != 0:
 		r.fold = neverShown
 		s.run.fold = 0
@@ -362,21 +362,23 @@ const (
 	closes
 )
 
-// mark tells whether a line opens or closes a fold, and the name of a fold.
-func mark(text []byte) (name []byte, kind markKind) {
-	if len(text) == 0 || text[0] != ':' && text[0] != '#' {
-		return nil, noMark
+// lengthOfMark is that of the mark before the title of a fold, in bytes.
+const lengthOfMark = len("::group::")
+
+// mark tells whether a line opens or closes a fold.
+func mark(text []byte) markKind {
+	if len(text) < lengthOfMark || text[0] != ':' && text[0] != '#' {
+		return noMark
 	}
-	for _, begins := range []string{"::group::", "##[group]"} {
-		if name, is := bytes.CutPrefix(text, []byte(begins)); is {
-			return bytes.TrimRight(name, "\r"), opens
-		}
+	switch string(text[:lengthOfMark]) {
+	case "::group::", "##[group]":
+		return opens
 	}
-	switch string(bytes.TrimRight(text[:min(len(text), 32)], "\r ")) {
+	switch string(bytes.TrimRight(text, "\r\t ")) {
 	case "::endgroup::", "##[endgroup]":
-		return nil, closes
+		return closes
 	}
-	return nil, noMark
+	return noMark
 }
 
 // beginLongLine opens a fold for the pieces of a line behind its first one, which was just

@@ -180,6 +180,39 @@ func TestFoldsHideLinesUntilTheyAreOpened(t *testing.T) {
 	require.Equal(t, 5, body.At)
 }
 
+func TestOnlyAMarkAloneEndsAGroup(t *testing.T) {
+	t.Parallel()
+	title := strings.Repeat("long ", 1000)
+	l := serve(t, Options{}, prints(func(p *printed) error {
+		return errorsOf(
+			p.all(stdout, "::group::one", "in it", "::endgroup::"+strings.Repeat(" ", 20)+"hidden", "::endgroup::"+strings.Repeat(" ", 100)+"\r", "out of it"),
+			p.all(stdout, "::group::"+title, "in it", "::endgroup::"),
+		)
+	}))
+	l.read()
+	rows := l.rows("/rows?row=0&unfold=1")
+	require.Equal(t, []string{"one 2 lines", "in it", "::endgroup::" + strings.Repeat(" ", 20) + "hidden", "out of it"}, rows[:4])
+	shown := strings.TrimSuffix(rows[4], " 1 line") + rows[5]
+	require.Equal(t, title, shown, "all of the title")
+	var found struct{ Matches []match }
+	l.get("/search?q=hidden", &found)
+	require.Len(t, found.Matches, 1)
+}
+
+func TestBeyondTheBoundOfFoldsAGroupStillEndsTheOneBefore(t *testing.T) {
+	t.Parallel()
+	l := serve(t, Options{}, prints(func(p *printed) error {
+		for range mostFolds - neverShown - 1 {
+			if err := p.print(stdout, "::group::x"); err != nil {
+				return err
+			}
+		}
+		return p.all(stdout, "in the last one", "::group::beyond", "in none")
+	}))
+	info := l.read()
+	require.Equal(t, []string{"::group::beyond", "in none"}, l.rows(fmt.Sprintf("/rows?before=%d&count=2", info.Rows)))
+}
+
 func errorsOf(all ...error) error {
 	for _, err := range all {
 		if err != nil {
