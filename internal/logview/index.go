@@ -39,9 +39,9 @@ type block struct {
 	first   int // the number of its first record
 	records int
 	// counts say how many of its records are of which stream and fold.
-	counts     []count
-	allPlain   bool
-	beginPiece bool // its first record is a piece
+	counts   []count
+	allPlain bool
+	pieces   bool // it has records that aren't whole lines
 }
 
 type count struct {
@@ -100,6 +100,7 @@ type index struct {
 	done    bool
 	full    bool
 	err     error
+	failed  atomic.Bool // there is an error
 }
 
 // room is what all indexes may take of the disk together, in bytes.
@@ -132,6 +133,7 @@ func (x *index) fill(ctx context.Context, source Source) {
 		x.full, err = true, nil
 	}
 	x.done, x.err = true, err
+	x.failed.Store(err != nil)
 	x.notify()
 }
 
@@ -408,9 +410,7 @@ func (x *index) write(r *record) error {
 			s.style = styleAfter(r.text, r.style)
 		}
 	}
-	if x.last.records == 0 {
-		x.last.beginPiece = r.flags&isPiece != 0
-	}
+	x.last.pieces = x.last.pieces || r.flags&(isPiece|unended) != 0
 	x.last.allPlain = x.last.allPlain && r.flags&(plain|isGap) != 0
 	x.last.count(r)
 	x.last.records++

@@ -173,11 +173,9 @@ func (v *Views) release(log *openLog) {
 
 // expired reports whether a log can be closed.
 func (l *openLog) expired(now time.Time, idle time.Duration) bool {
-	l.index.mu.RLock()
-	if l.err != nil {
+	if l.failed.Load() {
 		idle = min(idle, failedIdle)
 	}
-	l.index.mu.RUnlock()
 	return l.readers == 0 && now.Sub(l.lastUsed) > idle
 }
 

@@ -414,3 +414,62 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 	require.Equal(t, http.StatusNotFound, l.ask("/elsewhere").Code)
 }
+
+func TestASearchFindsWhatIsAcrossThePiecesOfALine(t *testing.T) {
+	t.Parallel()
+	half := strings.Repeat("-", pieceSize-3)
+	l := serve(t, Options{}, prints(func(p *printed) error {
+		return errorsOf(
+			p.Add(Line{Stream: stdout, Text: []byte(half + "nee")}),
+			p.Add(Line{Stream: other, Text: []byte(half + "hay")}),
+			p.Add(Line{Stream: stdout, Text: []byte("dle"), Offset: pieceSize}), // 2
+			p.Add(Line{Stream: other, Text: []byte("stack"), Offset: pieceSize}),
+			p.Add(Line{Stream: stderr, Text: []byte("dle stack"), Ended: true}),
+			p.all(other, " and more"),
+			p.Add(Line{Stream: stdout, Text: []byte("s"), Offset: pieceSize + 3, Ended: true}),
+		)
+	}))
+	l.read()
+	for _, test := range []struct {
+		query string
+		lines []match
+	}{
+		{"needle", []match{{Line: 2}}},
+		{"haystack", []match{{Line: 3}}},
+		{"needles", []match{{Line: 6}}},
+		{"stack and", []match{{Line: 5}}},
+		{"haydle", []match{}},
+		{"edle&regexp=1", []match{{Line: 2}, {Line: 6}}}, // the end of a piece is looked at again
+		{"needle&from=2", []match{{Line: 2}}},
+		{"needles&from=5", []match{{Line: 6}}},
+	} {
+		var found struct {
+			Matches []match
+			Next    int
+		}
+		l.get("/search?q="+strings.ReplaceAll(test.query, " ", "+"), &found)
+		require.Equal(t, test.lines, found.Matches, test.query)
+		require.Equal(t, 7, found.Next)
+	}
+}
+
+func TestASpoolThatCantBeReadIsAnError(t *testing.T) {
+	t.Parallel()
+	x, err := newIndex(t.TempDir(), &room{perLog: 1 << 30, total: 1 << 30})
+	require.NoError(t, err)
+	x.fill(t.Context(), prints(func(p *printed) error {
+		for range 2 * blockRecords {
+			if err := p.print(stdout, "line"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, x.spool.Close())
+	v := &view{index: x}
+	for _, target := range []string{"/rows?before=100", "/rows?row=0", "/rows?line=3"} {
+		_, err = v.window(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil), 10, nil)
+		require.ErrorContains(t, err, "reading a log from a temporary file", target)
+	}
+	require.True(t, x.mu.TryLock(), "the lock is free again")
+}

@@ -6,7 +6,6 @@ package logview
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -139,89 +138,100 @@ type match struct {
 	Folds []int `json:"folds,omitempty"` // those around it
 }
 
-// errEnough ends a search.
-var errEnough = errors.New("enough was found")
-
 // search returns the records of a view that match, from one on up to another, and the one from
-// which on to continue.
+// which on to continue. The index must not be locked.
 func (v *view) search(ctx context.Context, q *query, from, to int) (found []match, next int, err error) {
+	s := &searching{view: v, query: q, from: from, tails: map[int][]byte{}}
 	until := time.Now().Add(searchTime)
-	s := &searching{view: v, query: q, from: from}
-	for {
-		v.mu.RLock()
-		s.to = min(to, v.records)
-		if s.from < s.to && ctx.Err() == nil {
-			err = s.block(v.blockOf(s.from))
-		} else {
-			err = errEnough
-		}
-		v.mu.RUnlock()
-		switch {
-		case errors.Is(err, errEnough):
-			return s.found, s.from, ctx.Err()
-		case err != nil:
-			return nil, 0, err
-		case time.Now().After(until):
-			return s.found, s.from, nil
-		}
+	enough := func() bool {
+		return s.from >= to || len(s.found) == mostFound || ctx.Err() != nil || s.from > from && time.Now().After(until)
 	}
+	// The piece before the first record may be that of a line which goes on.
+	at := max(from-blockRecords, 0)
+	for !enough() {
+		b, is, err := s.load(at)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !is {
+			break
+		}
+		s.block(&b, enough)
+		at = b.first + b.records
+	}
+	return s.found, s.from, ctx.Err()
 }
 
+// A searching is a search. It locks the index to read a block, and not to search it.
 type searching struct {
 	*view
-	query    *query
-	from, to int // what is left
-	found    []match
-	buffer   []byte
-	tail     []byte // of the record before, if it is a piece of a line
+	query  *query
+	from   int // the first record that wasn't searched
+	found  []match
+	buffer []byte
+	tails  map[int][]byte // the ends of the pieces that go on, by stream
 }
 
-// block searches a block.
-func (s *searching) block(at int) (err error) {
-	b := s.index.block(at)
-	end := b.first + b.records
-	if s.buffer, err = s.read(at, s.buffer); err != nil {
-		return err
+// load reads the block of a record.
+func (s *searching) load(record int) (b block, is bool, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if record >= s.records {
+		return b, false, nil
 	}
-	goesOn := at+1 < s.blockCount() && s.index.block(at+1).beginPiece
-	if b.allPlain && !b.beginPiece && !goesOn && !s.query.mayHave(s.buffer) {
-		s.from, s.tail = end, s.tail[:0]
-		return nil
+	at := s.blockOf(record)
+	s.buffer, err = s.read(at, s.buffer)
+	return *s.index.block(at), true, err
+}
+
+// block searches a block until that is enough.
+func (s *searching) block(b *block, enough func() bool) {
+	if end := b.first + b.records; b.allPlain && !b.pieces && s.from >= b.first && !s.query.mayHave(s.buffer) {
+		s.from = max(s.from, end) // the tails stay those of streams that it doesn't have
+		return
 	}
 	var r record
 	for n, rest := b.first, s.buffer; len(rest) > 0; n++ {
 		rest = r.next(rest)
+		is := s.record(&r)
 		if n < s.from {
-			continue
+			continue // only its tail counts
 		}
-		if n >= s.to || len(s.found) == mostFound {
-			return errEnough
+		if enough() {
+			return
 		}
 		s.from = n + 1
-		s.record(n, &r)
+		if is {
+			s.found = append(s.found, match{n, s.foldsAround(r.fold)})
+		}
 	}
-	return nil
 }
 
-func (s *searching) record(n int, r *record) {
+func (s *searching) foldsAround(fold int) []int {
+	if fold <= neverShown {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.around(fold)
+}
+
+// record reports whether a record matches.
+func (s *searching) record(r *record) (is bool) {
 	if r.flags&isGap != 0 || s.hidden[r.stream] || r.fold == neverShown {
-		s.tail = s.tail[:0]
-		return
+		delete(s.tails, r.stream)
+		return false
 	}
 	text := r.shown()
-	if r.flags&isPiece == 0 {
-		s.tail = s.tail[:0]
+	tail, goesOn := s.tails[r.stream]
+	if goesOn && r.flags&isPiece != 0 {
+		text = append(tail, text...)
 	}
-	if len(s.tail) > 0 {
-		s.tail = append(s.tail, text...)
-		text = s.tail
-	}
-	if s.query.has(text) {
-		s.found = append(s.found, match{n, s.around(r.fold)})
-	}
+	is = s.query.has(text)
 	if r.flags&unended != 0 {
-		s.tail = append(s.tail[:0], s.query.tail(text)...)
-	} else {
-		s.tail = s.tail[:0]
+		s.tails[r.stream] = append([]byte(nil), s.query.tail(text)...)
+	} else if goesOn {
+		delete(s.tails, r.stream)
 	}
+	return is
 }

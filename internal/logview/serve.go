@@ -164,7 +164,13 @@ func info(w http.ResponseWriter, r *http.Request, v *view) error {
 	if after >= 0 {
 		v.wait(r.Context(), after, pollTime)
 	}
+	return respond(w, v.info())
+}
+
+// info returns what is known of the log.
+func (v *view) info() infoBody {
 	v.mu.RLock()
+	defer v.mu.RUnlock()
 	body := infoBody{
 		Epoch: v.epoch, Version: v.version, Records: v.records, Rows: v.layout().rows(), Bytes: v.bytes, Live: v.live || v.done, Done: v.done,
 		Notes: append([]string{}, v.notes...), Streams: []streamInfo{}, Folds: len(v.folds) - neverShown - 1,
@@ -178,8 +184,7 @@ func info(w http.ResponseWriter, r *http.Request, v *view) error {
 	for _, s := range v.streams {
 		body.Streams = append(body.Streams, streamInfo{s.ID, s.label, s.Name, s.lines})
 	}
-	v.mu.RUnlock()
-	return respond(w, body)
+	return body
 }
 
 type rowsBody struct {
@@ -201,13 +206,17 @@ func rows(w http.ResponseWriter, r *http.Request, v *view) error {
 	if err != nil {
 		return err
 	}
-	v.mu.RLock()
-	body, err := v.layout().window(r, int(min(count, mostRows)), q)
-	v.mu.RUnlock()
+	body, err := v.window(r, int(min(count, mostRows)), q)
 	if err != nil {
 		return err
 	}
 	return respond(w, body)
+}
+
+func (v *view) window(r *http.Request, count int, q *query) (rowsBody, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.layout().window(r, count, q)
 }
 
 // window returns the rows that a request asks for.
@@ -231,8 +240,8 @@ func (l *layout) window(r *http.Request, count int, q *query) (b rowsBody, err e
 		b.From = int(min(n, int64(b.Total)))
 		b.At = b.From
 	}
+	b.To = b.From
 	if err != nil || count == 0 {
-		b.To = b.From
 		return b, err
 	}
 	return b, l.html(&b, count, backwards, q)
@@ -248,6 +257,9 @@ func (l *layout) html(b *rowsBody, count int, backwards bool, q *query) error {
 		l.row(&m, r, q)
 		return len(starts) < count && (backwards || m.Len() < mostHTML || b.From+len(starts) <= b.At)
 	})
+	if len(starts) == 0 {
+		return err
+	}
 	html := m.Bytes()
 	b.To = b.From + len(starts)
 	if backwards {
@@ -284,10 +296,15 @@ func search(w http.ResponseWriter, r *http.Request, v *view) error {
 		}
 		body.Next, body.Matches = next, append(body.Matches, found...)
 	}
-	v.mu.RLock()
-	body.Records = v.records
-	v.mu.RUnlock()
+	body.Records = v.count()
 	return respond(w, body)
+}
+
+// count returns how many records there are.
+func (x *index) count() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.records
 }
 
 func find(w http.ResponseWriter, r *http.Request, v *view) error {
