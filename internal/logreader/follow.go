@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,14 +29,25 @@ type follower struct {
 	Options
 	listInterval, unendedGrace time.Duration
 
-	read         map[string]readBefore // streams, by ID
-	known        map[string]*followed  // by ID
-	finishedAt   time.Time             // when the target was first seen to have ended
-	active       atomic.Int64
-	cutOff       atomic.Int64 // how many streams were cut off
-	warningsLock sync.Mutex
-	failed       chan error
-	group        sync.WaitGroup
+	read       map[string]readBefore // streams, by ID
+	known      map[string]*followed  // by ID
+	finishedAt time.Time             // when the target was first seen to have ended
+	active     atomic.Int64
+	cutOff     atomic.Int64 // how many streams were cut off
+	failed     chan error
+	group      sync.WaitGroup
+}
+
+// A lockedWriter passes on one write at a time.
+type lockedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p) //nolint:wrapcheck // a writer adds nothing
 }
 
 // A followed is a stream that is followed.
@@ -56,6 +68,7 @@ func newFollower(c *Client, o Options) *follower {
 	if o.Printer.Prefix == nil && (o.Target.LogLabel() != "" || o.Selector != nil) {
 		o.Printer.Prefix = new(true) // more containers may start, and the format shouldn't change then
 	}
+	o.Warnings = &lockedWriter{to: o.Warnings} // lists and streams warn at once
 	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, read: map[string]readBefore{}, known: map[string]*followed{}, failed: make(chan error, 1)}
 }
 
@@ -183,8 +196,6 @@ func (f *follower) noteCutOff(s *followed, to *notingSink) error {
 }
 
 func (f *follower) warn(text string) {
-	f.warningsLock.Lock()
-	defer f.warningsLock.Unlock()
 	_, _ = fmt.Fprintln(f.Warnings, text)
 }
 

@@ -65,6 +65,7 @@ type stream struct {
 	run     *run
 	label   string
 	lines   int64
+	at      int64 // where the last line, or piece of one, begins
 	style   style // behind the last record
 	unended bool  // the last line has no newline so far
 }
@@ -83,6 +84,7 @@ type index struct {
 	spool   *os.File
 	linked  bool // the spool has a name
 	written int64
+	charged int64 // what counts for the bounds
 	blocks  []block
 	last    block // not in the spool yet
 	open    []byte
@@ -103,7 +105,12 @@ type index struct {
 	failed  atomic.Bool // there is an error
 }
 
-// room is what all indexes may take of the disk together, in bytes.
+// memoryWeight is how many bytes of the disk a byte of memory counts for. blockMemory and
+// countMemory are what is in memory of a block and of each of its counts, in bytes.
+const memoryWeight, blockMemory, countMemory = 16, 80, 32
+
+// room is what all indexes may take of the disk together, in bytes. What blocks take of the
+// memory counts, too.
 type room struct {
 	perLog, total int64
 	taken         atomic.Int64
@@ -139,7 +146,7 @@ func (x *index) fill(ctx context.Context, source Source) {
 
 // close frees the spool. Nobody may use the index any more.
 func (x *index) close() error {
-	x.room.taken.Add(-x.written)
+	x.room.taken.Add(-x.charged)
 	err := x.spool.Close()
 	if x.linked {
 		err = errors.Join(err, os.Remove(x.spool.Name()))
@@ -179,15 +186,20 @@ func (x *index) wait(ctx context.Context, since int64, most time.Duration) {
 // A Recorder adds lines to the index of a log. One goroutine at a time may use each method.
 type Recorder struct{ index *index }
 
-// Note adds a remark, which the page shows above the lines. Beyond 20, they are left out.
+// Note adds a remark, which the page shows above the lines, unless it is there already. Beyond
+// 20, one says that there are more.
 func (r *Recorder) Note(text string) {
 	x := r.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.notes) < mostNotes {
-		x.notes = append(x.notes, text)
-		x.notify()
+	if len(x.notes) > mostNotes || slices.Contains(x.notes, text) {
+		return
 	}
+	if len(x.notes) == mostNotes {
+		text = "There are more remarks, which are left out."
+	}
+	x.notes = append(x.notes, text)
+	x.notify()
 }
 
 // Live says that all is added that was there, and that what follows is new.
@@ -210,6 +222,7 @@ func (r *Recorder) Add(l Line) error {
 	}
 	s := x.streams[at]
 	x.bytes += int64(len(l.Text))
+	s.at = l.Offset
 	rec := record{stream: at, fold: s.run.fold, offset: l.Offset, time: max(l.Time, 0), style: s.style, text: l.Text}
 	switch {
 	case l.Gap: // which may have had the end of the fold
@@ -440,8 +453,8 @@ func (b *block) count(r *record) {
 
 // closeBlock writes the open block to the spool.
 func (x *index) closeBlock() error {
-	size := int64(len(x.open))
-	if x.written+size > x.room.perLog || x.room.taken.Load()+size > x.room.total {
+	charge := int64(len(x.open) + memoryWeight*(blockMemory+countMemory*len(x.last.counts)))
+	if x.charged+charge > x.room.perLog || x.room.taken.Load()+charge > x.room.total {
 		return errFull
 	}
 	if _, err := x.spool.WriteAt(x.open, x.written); err != nil {
@@ -450,8 +463,9 @@ func (x *index) closeBlock() error {
 	x.last.at, x.last.size = x.written, len(x.open)
 	x.last.counts = slices.Clip(slices.Clone(x.last.counts))
 	x.blocks = append(x.blocks, x.last)
-	x.written += size
-	x.room.taken.Add(size)
+	x.written += int64(len(x.open))
+	x.charged += charge
+	x.room.taken.Add(charge)
 	x.last = block{first: x.records, allPlain: true, counts: nil}
 	x.open = x.open[:0]
 	x.tail = -1

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -316,9 +317,14 @@ func TestALinkNamesAByteOfItsStream(t *testing.T) {
 		Found bool
 		Folds []int
 	}
-	l.get("/find?stream=a1&at=99999999", &found)
+	last := int64(48890 + 111)
+	l.get(fmt.Sprint("/find?stream=a1&at=", last), &found)
 	require.True(t, found.Found, "the last one")
 	require.Equal(t, []int{2}, found.Folds)
+	l.get("/find?stream=a1&at=99999999", &found)
+	require.False(t, found.Found, "beyond the end")
+	l.get(fmt.Sprint("/find?stream=a1&at=", last-60), &found)
+	require.False(t, found.Found, "dropped")
 	l.get("/find?stream=zz&at=0", &found)
 	require.False(t, found.Found)
 }
@@ -379,7 +385,7 @@ func TestBoundsAreStatedAndWhatIsIndexedIsShown(t *testing.T) {
 		}
 	}))
 	info := l.read()
-	require.Contains(t, info.Full, "The page shows the first 912 kB")
+	require.Contains(t, info.Full, "The page shows the first 861 kB")
 	require.Empty(t, info.Error)
 	require.Len(t, l.rows(fmt.Sprintf("/rows?before=%d&count=10", info.Rows)), 10)
 }
@@ -472,4 +478,83 @@ func TestASpoolThatCantBeReadIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, "reading a log from a temporary file", target)
 	}
 	require.True(t, x.mu.TryLock(), "the lock is free again")
+}
+
+func TestALinkIsFoundOrKnownToBeGoneWhileALogIsRead(t *testing.T) {
+	t.Parallel()
+	read, end := make(chan struct{}), make(chan struct{})
+	l := serve(t, Options{}, func(_ context.Context, to *Recorder) error {
+		err := errorsOf(
+			to.Add(Line{Stream: stdout, Text: []byte("12345"), Offset: 100, Ended: true}),
+			to.Add(Line{Stream: stdout, Text: []byte("12345"), Offset: 200, Ended: true}),
+		)
+		close(read)
+		<-end
+		return err
+	})
+	l.ask("/info")
+	<-read
+	type answer struct{ Found, Passed bool }
+	for at, is := range map[int]answer{50: {false, true}, 100: {true, true}, 105: {true, true}, 106: {false, true}, 200: {true, false}, 206: {false, false}} {
+		var found answer
+		l.get(fmt.Sprint("/find?stream=a1&at=", at), &found)
+		require.Equal(t, is, found, at)
+	}
+	close(end)
+	l.read()
+	var found answer
+	l.get("/find?stream=a1&at=206", &found)
+	require.Equal(t, answer{false, true}, found)
+}
+
+func TestMemoryOfAnIndexCountsForItsBounds(t *testing.T) {
+	t.Parallel()
+	const most = 4 << 20
+	x, err := newIndex(t.TempDir(), &room{perLog: most, total: most})
+	require.NoError(t, err)
+	streams := make([]Stream, 256)
+	for at := range streams {
+		streams[at] = stdout
+		streams[at].ID = fmt.Sprint(at)
+	}
+	x.fill(t.Context(), prints(func(p *printed) error {
+		for at := 0; ; at++ {
+			if err := p.print(streams[at%len(streams)], ""); err != nil {
+				return err
+			}
+		}
+	}))
+	require.True(t, x.full)
+	memory := 0
+	for _, b := range x.blocks {
+		memory += blockMemory + countMemory*cap(b.counts)
+	}
+	require.LessOrEqual(t, memory, most/memoryWeight)
+	require.NoError(t, x.close())
+	require.Zero(t, x.room.taken.Load())
+}
+
+func TestRemarksAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	l := serve(t, Options{}, func(_ context.Context, to *Recorder) error {
+		w := &noteWriter{to: to}
+		var writers sync.WaitGroup
+		for range 4 {
+			writers.Go(func() {
+				for n := range 2 * mostNotes {
+					_, _ = fmt.Fprintf(w, "remark %d\n", n)
+				}
+			})
+		}
+		writers.Wait()
+		return nil
+	})
+	notes := l.read().Notes
+	require.Len(t, notes, mostNotes+1)
+	require.Equal(t, "There are more remarks, which are left out.", notes[mostNotes])
+	seen := map[string]bool{}
+	for _, note := range notes {
+		require.False(t, seen[note], note)
+		seen[note] = true
+	}
 }

@@ -43,7 +43,8 @@ type handler struct {
 //	/info?after=V     what is known of the log; with after, once it has changed since that version
 //	/rows?row=N       rows from one on; or before=N up to one; or line=N around a record
 //	/search?q=T       the records that match, from the record `from` on, up to `to`
-//	/find?stream=ID&at=N   the record that has this byte of a stream
+//	/find?stream=ID&at=N   the record that has this byte of a stream; passed says that the stream is
+//	                  read beyond it
 //	/text             the whole log as text
 //
 // All know a view: hide (the numbers of streams), unfold, open and close (numbers of folds), apart,
@@ -313,29 +314,39 @@ func find(w http.ResponseWriter, r *http.Request, v *view) error {
 		return err
 	}
 	body := struct {
-		Found bool  `json:"found"`
-		Line  int   `json:"line"`
-		Folds []int `json:"folds"`
-		Done  bool  `json:"done"`
-	}{Folds: []int{}}
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	body.Done = v.done
-	if stream, is := v.byID[r.URL.Query().Get("stream")]; is {
-		if body.Line, body.Found, err = v.find(stream, at); err != nil {
-			return err
-		}
-	}
-	if body.Found {
-		own, err := v.record(body.Line)
-		if err != nil {
-			return err
-		}
-		body.Folds = append(body.Folds, v.around(own.fold)...)
-		// A later byte may be in what isn't read yet.
-		body.Found = v.done || at < own.offset+int64(len(own.text))+1
+		Found  bool  `json:"found"`
+		Line   int   `json:"line"`
+		Folds  []int `json:"folds"`
+		Passed bool  `json:"passed"`
+	}{}
+	body.Line, body.Folds, body.Found, body.Passed, err = v.named(r.URL.Query().Get("stream"), at)
+	if err != nil {
+		return err
 	}
 	return respond(w, body)
+}
+
+// named returns the record that has a byte of a stream, with the folds around it. Passed says that
+// it can't come any more.
+func (v *view) named(id string, at int64) (line int, folds []int, found, passed bool, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	folds, passed = []int{}, v.done
+	stream, is := v.byID[id]
+	if !is {
+		return 0, folds, false, passed, nil
+	}
+	line, is, err = v.find(stream, at)
+	if err != nil || !is {
+		return 0, folds, false, passed, err
+	}
+	own, err := v.record(line)
+	if err != nil {
+		return 0, folds, false, false, err
+	}
+	found = own.offset <= at && at < own.offset+int64(len(own.text))+1
+	passed = passed || own.offset > at || v.streams[stream].at > at
+	return line, append(folds, v.around(own.fold)...), found, passed, nil
 }
 
 // text writes the log, once all is indexed that was there when it was opened, and says at its end

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
 	"github.com/entrypointer/entrypointer/internal/target"
@@ -33,13 +34,17 @@ func FromService(c *logreader.Client, of target.Target) Source {
 	}
 }
 
-// A noteWriter adds lines as notes.
+// A noteWriter adds lines as notes. Goroutines may write at once.
 type noteWriter struct {
-	to   *Recorder
+	to *Recorder
+
+	mu   sync.Mutex
 	line []byte
 }
 
 func (w *noteWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.line = append(w.line, p...)
 	for {
 		line, rest, whole := bytes.Cut(w.line, []byte("\n"))

@@ -518,10 +518,14 @@ class LogView {
     const [, stream, at] = location.hash.match(/^#log=([^:]*):(\d+)$/) ?? [];
     if (stream === undefined) return void (this.linked = true);
     const answer = await this.get("find", { stream: decodeURIComponent(stream), at });
-    if (!answer.found && !answer.done) return;
+    if (!answer.found && !answer.passed) return;
     this.linked = true;
     this.began = true;
-    if (!answer.found) return void this.say("The log doesn't have the line of this link.");
+    if (!answer.found) {
+      this.missing = "The log doesn't have the line of this link.";
+      this.remark(this.info);
+      return;
+    }
     this.touched = true;
     this.set("follow", false);
     this.unfold(answer.folds);
@@ -548,9 +552,9 @@ class LogView {
   }
 
   remark(info) {
-    const texts = [...info.notes, info.full, info.error].filter(Boolean);
+    const texts = [...info.notes, this.missing, info.full, info.error].filter(Boolean);
     const remarks = this.root.querySelector(".remarks");
-    if (remarks.children.length === texts.length) return;
+    if (texts.length === remarks.children.length && texts.every((text, at) => remarks.children[at].textContent === text)) return;
     remarks.replaceChildren(...texts.map((text) => {
       const paragraph = document.createElement("p");
       paragraph.textContent = text;
@@ -662,7 +666,10 @@ class LogView {
     this.root.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("hashchange", () => {
       this.linked = false;
-      if (this.info) this.openLink();
+      this.missing = "";
+      if (!this.info) return;
+      this.remark(this.info);
+      this.openLink();
     });
   }
 
