@@ -40,19 +40,24 @@ func (l *layout) row(m *markup, r row, q *query) {
 	s := l.streams[r.stream]
 	m.tag(rowClass(&r.record, s))
 	m.number(int64(r.number))
-	m.tag(`"><a class="n" href="#log=`)
+	m.tag(`"><a class="n" tabindex="-1" href="#log=`)
 	m.text([]byte(template.URLQueryEscaper(s.ID)))
 	m.tag(`:`)
 	m.number(r.offset)
 	m.tag(`">`)
-	if r.flags&isPiece == 0 && r.number >= 0 && r.record.number > 0 && r.flags&isGap == 0 {
+	switch {
+	case r.flags&isGap != 0:
+		m.tag(`<span class="unseen">gap </span>·`)
+	case r.flags&isPiece == 0 && r.number >= 0 && r.record.number > 0:
 		m.number(r.record.number)
-	} else {
+	default:
 		m.tag(`<span class="unseen">more of line </span>·`)
 	}
 	m.tag(`</a><time>`)
 	m.text(time.UnixMilli(r.time).UTC().AppendFormat(nil, timestamp))
-	m.tag(`</time><span class="s">`)
+	m.tag(`</time><span class="s" title="`)
+	m.line(s.label)
+	m.tag(`">`)
 	m.line(s.label)
 	m.tag(`</span>`)
 	if s.Name != "stdout" {

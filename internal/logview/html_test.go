@@ -121,7 +121,7 @@ func FuzzWhateverIsPrintedHasOnlyOurMarkup(f *testing.F) {
 
 var (
 	elements   = []string{"div", "a", "time", "span", "button", "mark"}
-	attributes = []string{"class", "href", "data-n", "data-fold", "type", "aria-expanded"}
+	attributes = []string{"class", "href", "data-n", "data-fold", "type", "aria-expanded", "tabindex", "title"}
 	ourClass   = regexp.MustCompile(`^(r( gap| head)?( e)?|title|n|s|k|t|q|esc|unseen|fold|more|([fb](\d|1[0-5])|iv)?( ?(bo|di|it|un|st))*)$`)
 	ourLink    = regexp.MustCompile(`^#log=[A-Za-z0-9%._~+-]*:\d+$`)
 )

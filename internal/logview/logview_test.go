@@ -66,7 +66,7 @@ func (l aLog) read() (body infoBody) {
 
 var (
 	tags   = regexp.MustCompile(`<[^>]*>`)
-	others = regexp.MustCompile(`<a class="n".*?</a>|<time>.*?</time>|<span class="s">.*?</span>`)
+	others = regexp.MustCompile(`<a class="n".*?</a>|<time>.*?</time>|<span class="s".*?</span>`)
 )
 
 // rows returns the texts of rows.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,9 +28,17 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // serveLog serves a page that has nothing but a log, and returns its address.
 func serveLog(t *testing.T, source logview.Source) string {
 	t.Helper()
+	return serveLogs(t, func() string { return "key" }, source)
+}
+
+// serveLogs serves a log that is read anew whenever its key is another one.
+func serveLogs(t *testing.T, key func() string, source logview.Source) string {
+	t.Helper()
 	views := logview.New(logview.Options{Dir: t.TempDir()})
 	mux := http.NewServeMux()
-	mux.Handle("/log/", http.StripPrefix("/log", views.Log("key", source)))
+	mux.HandleFunc("/log/", func(w http.ResponseWriter, r *http.Request) {
+		http.StripPrefix("/log", views.Log(key(), source)).ServeHTTP(w, r)
+	})
 	mux.Handle("/assets/", http.StripPrefix("/assets", logview.Assets()))
 	mux.Handle("/page.css", http.FileServer(http.Dir("../../internal/page/assets")))
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -138,7 +147,7 @@ func TestAMillionLinesAndOneOfTenMegabytes(t *testing.T) {
 	b.do(t, chromedp.Navigate(at), chromedp.WaitVisible(".log .r"))
 	t.Logf("%s until the first lines are seen", time.Since(began).Round(time.Millisecond))
 	b.run(t, watchLongTasks)
-	b.await(t, `document.querySelector(".log .state").textContent === "1,000,000 lines."`)
+	b.await(t, `document.querySelector(".log .count").textContent === "1,000,000 lines."`)
 	t.Logf("%s until all lines are indexed", time.Since(began).Round(time.Millisecond))
 	require.Contains(t, value[[]string](t, b, seen)[0], "line 0: compiling package0")
 	b.picture(t, "log-light")
@@ -227,11 +236,11 @@ func TestTheEndOfALiveLogIsFollowed(t *testing.T) {
 	b.run(t, `document.querySelector(".scroller").focus()`)
 	b.do(t, chromedp.KeyEvent(kb.Home), until(seen+`.includes("old 0")`), until(`!document.querySelector("[role=log]")`))
 	more <- "newest"
-	b.await(t, `document.querySelector(".state").textContent.startsWith("2,001 lines")`)
+	b.await(t, `document.querySelector(".count").textContent.startsWith("2,001 lines")`)
 	require.Contains(t, value[[]string](t, b, seen), "old 0", "what is read stays where it is")
 	b.do(t, chromedp.KeyEvent("f"), until(seen+`.includes("newest")`))
 	close(more)
-	b.await(t, `document.querySelector(".state").textContent === "2,001 lines."`)
+	b.await(t, `document.querySelector(".count").textContent === "2,001 lines."`)
 	b.await(t, `!document.querySelector("[role=log]")`)
 }
 
@@ -267,4 +276,42 @@ func TestALinkOpensItsLineAndHostileLinesStayText(t *testing.T) {
 	b.do(t, chromedp.KeyEvent("w"), chromedp.KeyEvent("t"), chromedp.KeyEvent("a"), until(`document.querySelectorAll(".log .title").length === 2`))
 	require.Equal(t, "true", value[string](t, b, `document.querySelector("[data-switch=times]").getAttribute("aria-pressed")`))
 	b.picture(t, "log-apart")
+}
+
+// The server closes a log that nobody has read for long, and reads it again when it is asked for.
+func TestLinesOfALogThatIsReadAgainAreSeenAndFound(t *testing.T) {
+	var opened atomic.Int64
+	at, b := serveLogs(t, func() string { return fmt.Sprint(opened.Load()) }, func(_ context.Context, to *logview.Recorder) error {
+		p := newPrinter(to)
+		for n := range 3000 {
+			p.print(compile, fmt.Sprintf("line %d", n))
+		}
+		return p.failed
+	}), newBrowser(t)
+	b.do(t, chromedp.Navigate(at), until(seen+`.includes("line 1")`))
+	b.await(t, `document.querySelector(".log .state").textContent === "That is the whole log."`)
+
+	opened.Add(1)
+	b.run(t, `{ const s = document.querySelector(".scroller"); s.scrollTop = s.scrollHeight / 2 }`)
+	b.await(t, seen+`.some((t) => t.startsWith("line "))`)
+	b.run(t, `{ const s = document.querySelector(".scroller"); s.scrollTop = s.scrollHeight }`)
+	b.await(t, seen+`.includes("line 2999")`)
+
+	opened.Add(1)
+	b.do(t, chromedp.SendKeys("#log-search", "line 1234"))
+	b.await(t, `document.querySelector(".found").textContent === "1 of 1"`)
+	b.await(t, seen+`.includes("line 1234")`)
+}
+
+func TestTabLeavesTheLog(t *testing.T) {
+	at, b := serveLog(t, hostile), newBrowser(t)
+	b.do(t, chromedp.Navigate(at), until(seen+`.includes("last")`))
+	b.run(t, `{ const behind = document.createElement("button"); behind.id = "behind"; document.querySelector(".log").after(behind) } document.querySelector(".scroller").focus()`)
+	b.do(t, chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "fold", value[string](t, b, `document.activeElement.className`), "the button of the group")
+	b.do(t, chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "behind", value[string](t, b, `document.activeElement.id`))
+	b.run(t, `document.querySelector(".log a.n").focus()`)
+	b.do(t, chromedp.KeyEvent("a"), until(`document.querySelectorAll(".log .title").length === 2`))
+	require.Equal(t, "scroller", value[string](t, b, `document.activeElement.className`), "its row was removed")
 }

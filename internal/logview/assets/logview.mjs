@@ -73,16 +73,32 @@ class LogView {
 
   // restart forgets what it knows of an index that the server has closed.
   restart() {
+    if (this.touched) this.resume = this.topLine() || this.resume;
     this.info = null;
+    this.began = false;
     this.opened.clear();
     this.closed.clear();
     this.hidden.clear();
     this.clear();
+    this.total = 0;
+    this.root.querySelector(".streams .choices").replaceChildren();
+    this.root.querySelector(".remarks").replaceChildren();
+    this.watch();
   }
 
   // watch asks what is known of the log, and again whenever that has changed, until its end.
   async watch() {
-    for (let failures = 0; ; ) {
+    if (this.watching) return;
+    this.watching = true;
+    try {
+      await this.watchOn();
+    } finally {
+      this.watching = false;
+    }
+  }
+
+  async watchOn() {
+    for (let failures = 0, ends = 0; ; ) {
       if (document.hidden) {
         await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
         continue;
@@ -91,8 +107,13 @@ class LogView {
         const info = await this.get("info", this.info ? { after: this.info.version } : {});
         failures = 0;
         await this.learn(info);
-        if (info.done) return;
-        await pause(info.live ? 300 : 700);
+        if (info.done && !info.error) {
+          if (this.info) return; // else the server has begun again meanwhile
+          continue;
+        }
+        // The server reads a log again a while after it has failed.
+        if (info.error) ends += 1;
+        await pause(info.error ? Math.min(10_000 * ends, 60_000) : info.live ? 300 : 700);
       } catch (error) {
         failures += 1;
         this.say(`The page can't read the log: ${error.message}. It tries again.`);
@@ -126,7 +147,13 @@ class LogView {
     if (this.busy) return;
     const last = this.chunks.at(-1);
     if (!last) {
-      if (info.rows > 0) await (this.switches.follow ? this.showEnd() : this.showRow(0));
+      if (info.rows === 0) return;
+      if (this.switches.follow) return void (await this.showEnd());
+      if (!this.resume) return void (await this.showRow(0));
+      if (info.records <= this.resume && !info.live) return;
+      const line = this.resume; // where it was read before the server began again
+      this.resume = 0;
+      await this.showLine(line, 0);
       return;
     }
     if (this.switches.apart) {
@@ -151,7 +178,7 @@ class LogView {
     const answer = await this.getRows({ row: Math.max(last.to - 1, last.from), count: chunkRows });
     if (generation !== this.generation || this.chunks.at(-1) !== last || answer.to < last.to) return;
     const added = answer.to - last.to;
-    last.element.lastElementChild?.remove();
+    if (last.element.lastElementChild) this.remove(last.element.lastElementChild);
     last.element.insertAdjacentHTML("beforeend", trusted(answer.html));
     last.to = answer.to;
     this.total = answer.total;
@@ -193,7 +220,14 @@ class LogView {
   clear() {
     this.generation += 1;
     this.chunks = [];
-    this.rows.replaceChildren();
+    this.remove(...this.rows.children);
+  }
+
+  // remove removes rows. The focus goes to the scroller if one of them has it.
+  remove(...elements) {
+    const focused = elements.some((element) => element.contains(document.activeElement));
+    for (const element of elements) element.remove();
+    if (focused) this.scroller.focus({ preventScroll: true });
   }
 
   chunkOf(answer) {
@@ -355,9 +389,9 @@ class LogView {
     while (this.chunks.length > 2 && this.chunks.at(-1).to - this.chunks[0].from > mostRows) {
       if (upper) {
         const dropped = this.chunks.shift();
-        this.shift(() => dropped.element.remove(), this.chunks[0].from);
+        this.shift(() => this.remove(dropped.element), this.chunks[0].from);
       } else {
-        this.chunks.pop().element.remove();
+        this.remove(this.chunks.pop().element);
       }
     }
   }
@@ -414,9 +448,12 @@ class LogView {
     const start = this.topLine();
     try {
       if (!this.searched) {
-        await this.searchRange(start, Infinity, signal, (found) => this.matches.push(...found));
+        const again = !(await this.searchRange(start, Infinity, signal, (found) => this.matches.push(...found)));
         const earlier = [];
-        await this.searchRange(0, start, signal, (found) => earlier.push(...found));
+        if (again || !(await this.searchRange(0, start, signal, (found) => earlier.push(...found)))) {
+          this.restart();
+          return void (await this.search());
+        }
         this.matches.unshift(...earlier);
         if (this.current >= 0) this.current += earlier.length;
         this.searched = true;
@@ -430,20 +467,28 @@ class LogView {
     }
   }
 
+  // searchRange adds the matches of some records. It returns false if the server has begun again
+  // to read the log, so that the numbers of records are others.
   async searchRange(from, to, signal, add) {
     const { q, regexp, case: matchCase } = this.query;
     const fixed = { q, ...(regexp && { regexp: 1 }), ...(matchCase && { case: 1 }), ...(to !== Infinity && { to }) };
     while (from < to && this.matches.length < mostMatches) {
+      const live = this.info?.live; // before the request, so that it has all that was there
       const answer = await this.get("search", { ...fixed, from }, signal);
+      if (this.info && answer.epoch !== this.info.epoch) return false;
       add(answer.matches);
       if (this.current < 0 && this.matches.length) {
         this.current = 0;
         await this.goTo(this.matches[0]);
       }
       this.count();
-      if (answer.next === from || answer.next >= Math.min(to, answer.records)) return;
+      if (answer.next === from || answer.next >= Math.min(to, answer.records)) {
+        if (to !== Infinity || live) return true;
+        await pause(700); // more is being read
+      }
       from = answer.next;
     }
+    return true;
   }
 
   count() {
@@ -542,13 +587,15 @@ class LogView {
   }
 
   tell() {
+    if (!this.info) return; // the server has begun again
     const { records, done, live, error } = this.info;
-    if (error) return;
     const lines = this.info.streams.reduce((sum, stream) => sum + stream.lines, 0);
     const count = `${lines.toLocaleString("en")} line${lines === 1 ? "" : "s"}`;
-    if (!live) this.say(`${count} so far: the log is being read.`);
-    else if (!done) this.say(`${count}. New ones appear as they are printed.`);
-    else this.say(records ? `${count}.` : "The containers have printed nothing.");
+    this.root.querySelector(".count").textContent = records ? `${count}.` : "";
+    if (error) return;
+    if (!live) this.say("The log is being read.");
+    else if (!done) this.say("New lines appear as they are printed.");
+    else this.say(records ? "That is the whole log." : "The containers have printed nothing.");
   }
 
   remark(info) {
