@@ -266,8 +266,7 @@ func (*spanSignal) refusals([]item, string) []item { return nil }
 func (s *spanSignal) runsOf(ctx context.Context, o *outcome, source streams.Source, b *batch) {
 	taskRun := source.Labels[loglabels.TaskRun]
 	known := *o.ended
-	// The name is of a client, and becomes part of a path.
-	if o.err = io.EOF; s.read == nil || len(validation.IsDNS1123Subdomain(taskRun)) > 0 {
+	if o.err = io.EOF; s.read == nil {
 		return
 	}
 	if known.pipelineRun == "" {
@@ -302,10 +301,18 @@ func (s *spanSignal) runsOf(ctx context.Context, o *outcome, source streams.Sour
 // run returns a run of Tekton if it is completed. If not, the error of the outcome says
 // whether to look again.
 func (s *spanSignal) run(ctx context.Context, o *outcome, resource, namespace, name string) (r *spans.Run, is bool) {
+	// The name is a client's, or that of an owner that a tenant has written into a TaskRun, and
+	// becomes part of a path.
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, false
+	}
 	path := "/apis/tekton.dev/v1/namespaces/" + namespace + "/" + resource + "/" + name
 	r, err := s.readRun(ctx, path)
 	since := s.now().Sub(o.ended.since)
 	switch {
+	case err == nil && (r.Metadata.Namespace != namespace || r.Metadata.Name != name):
+		s.logger.Warn("The API server's answer is another run than the one asked for, which gets no span", "path", path)
+		return nil, false
 	case err == nil && r.Completed():
 		return r, true
 	case apierrors.IsNotFound(err), since > maxRunTime:

@@ -27,6 +27,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/pkg/traceids"
 )
 
 // A traceBench is a bench whose spans are sent to a destination. The API server has objects by
@@ -166,21 +167,21 @@ func (b *traceBench) tells(of streams.Source, trace string, from int64, texts ..
 }
 
 // completed returns the JSON of a run.
-func completed(uid, rest string) string {
-	return `{'metadata':{'name':'nightly','namespace':'tenant','uid':'` + uid + `','labels':{'tekton.dev/pipelineTask':'test','tekton.dev/pipeline':'ci'}` + rest + `,
+func completed(name, uid, rest string) string {
+	return `{'metadata':{'name':'` + name + `','namespace':'tenant','uid':'` + uid + `','labels':{'tekton.dev/pipelineTask':'test','tekton.dev/pipeline':'ci'}` + rest + `,
 		'startTime':'2026-11-28T10:00:00Z','completionTime':'2026-11-28T10:00:09Z','conditions':[{'type':'Succeeded','status':'True','reason':'Succeeded'}]}}`
 }
 
 var (
-	completedTaskRun     = completed(taskRunUID, `,'ownerReferences':[{'kind':'PipelineRun','name':'nightly','uid':'`+pipelineRunUID+`'}]},'status':{'podName':'nightly-test-pod','steps':[{'container':'step-a'},{'container':'step-b'}]`)
-	completedPipelineRun = completed(pipelineRunUID, `},'status':{'childReferences':[{'kind':'CustomRun','name':'approve'},{'kind':'TaskRun','name':'nightly-test'},{'kind':'TaskRun','name':'nightly-push'}]`)
+	completedTaskRun     = completed("nightly-test", taskRunUID, `,'ownerReferences':[{'apiVersion':'tekton.dev/v1','kind':'PipelineRun','name':'nightly','uid':'`+pipelineRunUID+`'}]},'status':{'podName':'nightly-test-pod','steps':[{'container':'step-a'},{'container':'step-b'}]`)
+	completedPipelineRun = completed("nightly", pipelineRunUID, `},'status':{'childReferences':[{'kind':'CustomRun','name':'approve'},{'kind':'TaskRun','name':'nightly-test'},{'kind':'TaskRun','name':'nightly-push'}]`)
 )
 
 func TestTheSpansOfAPipelineRunFormATree(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
-	b.has(taskRunPath, `{'metadata':{'uid':'`+taskRunUID+`'},'status':{'startTime':'2026-11-28T10:00:00Z'}}`)
-	b.has(pipelineRunPath, `{'metadata':{'uid':'`+pipelineRunUID+`'}}`)
+	b.has(taskRunPath, `{'metadata':{'namespace':'tenant','name':'nightly-test','uid':'`+taskRunUID+`'},'status':{'startTime':'2026-11-28T10:00:00Z'}}`)
+	b.has(pipelineRunPath, `{'metadata':{'namespace':'tenant','name':'nightly','uid':'`+pipelineRunUID+`'}}`)
 	e := b.replica()
 	var ids []string
 	for _, container := range []string{"step-a", "step-b"} {
@@ -422,11 +423,40 @@ func TestNamesOfClientsReachNoOtherPathOfTheAPIServer(t *testing.T) {
 	b := newTraceBench(t)
 	of := events("step-a")
 	s := b.replica().signal.(*spanSignal)
-	for _, name := range []string{"../secrets/x", "a?watch=true", "a#b", "%2e%2e", "a/b"} {
-		of.Labels["tekton.dev/taskRun"] = name
-		o := outcome{job: &job{}, ended: &ended{since: b.now}}
+	ofRuns := func() error {
+		o := outcome{job: &job{}, ended: &ended{trace: traceids.TraceID{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c}, since: b.now}}
+		s.runs.Remove(taskRunPath)
 		s.runsOf(t.Context(), &o, of, &batch{})
-		require.ErrorIs(t, o.err, io.EOF, name)
+		return o.err
+	}
+	bad := []string{"../secrets/x", "../../victim/pipelineruns/nightly", "a?watch=true", "a#b", "%2e%2e", "a/b"}
+	for _, name := range bad {
+		of.Labels["tekton.dev/taskRun"] = name
+		require.ErrorIs(t, ofRuns(), io.EOF, name)
 	}
 	require.Zero(t, b.reads)
+	of.Labels["tekton.dev/taskRun"] = "nightly-test"
+	for _, name := range bad {
+		b.reads = 0
+		b.has(taskRunPath, strings.Replace(completedTaskRun, "'name':'nightly',", "'name':'"+name+"',", 1))
+		require.ErrorIs(t, ofRuns(), io.EOF, name)
+		require.Equal(t, 1, b.reads, "the TaskRun is read, and its owner isn't: %s", name)
+	}
+}
+
+func TestAnAnswerThatIsAnotherRunHasNoSpan(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{
+		strings.Replace(completedTaskRun, "'namespace':'tenant'", "'namespace':'victim'", 1),
+		strings.Replace(completedTaskRun, "'name':'nightly-test'", "'name':'other'", 1),
+	} {
+		b := newTraceBench(t)
+		b.has(taskRunPath, other)
+		id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
+		b.ends(id, to)
+		e := b.replica()
+		turnOf(e, id, "nightly-test-pod")
+		require.Equal(t, []string{"run in a", "a in "}, b.names())
+		require.Empty(t, e.queue.all())
+	}
 }

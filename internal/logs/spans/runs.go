@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -29,9 +30,10 @@ type Run struct {
 		UID             string            `json:"uid"`
 		Labels          map[string]string `json:"labels"`
 		OwnerReferences []struct {
-			Kind string `json:"kind"`
-			Name string `json:"name"`
-			UID  string `json:"uid"`
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+			Name       string `json:"name"`
+			UID        string `json:"uid"`
 		} `json:"ownerReferences"`
 	} `json:"metadata"`
 	Status struct {
@@ -65,10 +67,10 @@ func ParseRun(document []byte) (r *Run, err error) {
 func (r *Run) Completed() bool { return !r.Status.CompletionTime.IsZero() }
 
 // PipelineRun returns the name and the UID of the PipelineRun that a TaskRun belongs to, ""
-// if it is on its own.
+// if it is on its own. The API server checks neither, so whoever creates a TaskRun chooses them.
 func (r *Run) PipelineRun() (name, uid string) {
 	for _, owner := range r.Metadata.OwnerReferences {
-		if owner.Kind == "PipelineRun" {
+		if strings.HasPrefix(owner.APIVersion, tektonGroup) && owner.Kind == "PipelineRun" {
 			return owner.Name, owner.UID
 		}
 	}
@@ -135,6 +137,9 @@ func (r *Run) PipelineRunSpan(trace traceids.TraceID) (span *tracepb.Span, of *r
 		otlp.Text(string(semconv.CICDPipelineResultKey), result))
 	return span, r.resource(cmp.Or(pipeline, r.Metadata.Name), r.Metadata.Name), true
 }
+
+// tektonGroup begins the API versions of Tekton's objects.
+const tektonGroup = "tekton.dev/"
 
 // The labels that Tekton gives to runs.
 const taskLabel, pipelineLabel = "tekton.dev/task", "tekton.dev/pipeline"

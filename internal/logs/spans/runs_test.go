@@ -49,7 +49,7 @@ func TestATaskRunOnItsOwnIsTheRootOfItsTrace(t *testing.T) {
 
 func TestATaskRunOfAPipelineRunIsBelowIt(t *testing.T) {
 	t.Parallel()
-	r := ran(t, `'name':'nightly-test','uid':'`+taskRunUID+`','labels':{'tekton.dev/pipelineTask':'test'},'ownerReferences':[{'kind':'PipelineRun','name':'nightly','uid':'`+pipelineRunUID+`'}]`, succeeded("True", "Succeeded"))
+	r := ran(t, `'name':'nightly-test','uid':'`+taskRunUID+`','labels':{'tekton.dev/pipelineTask':'test'},'ownerReferences':[{'apiVersion':'tekton.dev/v1','kind':'PipelineRun','name':'nightly','uid':'`+pipelineRunUID+`'}]`, succeeded("True", "Succeeded"))
 	trace, _ := traceids.Of(pipelineRunUID)
 	span, of, is := r.TaskRunSpan(trace)
 	require.True(t, is)
@@ -58,6 +58,13 @@ func TestATaskRunOfAPipelineRunIsBelowIt(t *testing.T) {
 	other, _ := traceids.Of(taskRunUID)
 	_, _, is = r.TaskRunSpan(other)
 	require.False(t, is, "Tekton, or who has created the run, traces it")
+}
+
+func TestOnlyTektonsPipelineRunOwnsATaskRun(t *testing.T) {
+	t.Parallel()
+	r := ran(t, `'ownerReferences':[{'apiVersion':'example.com/v1','kind':'PipelineRun','name':'other','uid':'x'},{'apiVersion':'tekton.dev/v1','kind':'Run','name':'custom','uid':'y'},{'apiVersion':'tekton.dev/v1beta1','kind':'PipelineRun','name':'nightly','uid':'z'}]`, succeeded("True", "Succeeded"))
+	name, uid := r.PipelineRun()
+	require.Equal(t, []string{"nightly", "z"}, []string{name, uid})
 }
 
 func TestTheResultOfARunIsOneThatOpenTelemetryKnows(t *testing.T) {
