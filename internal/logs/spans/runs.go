@@ -56,8 +56,9 @@ type Run struct {
 }
 
 // ParseRun reads the JSON of a TaskRun or a PipelineRun.
-func ParseRun(document []byte) (r *Run, err error) {
-	if err = json.Unmarshal(document, &r); err != nil {
+func ParseRun(document []byte) (*Run, error) {
+	r := &Run{} // for a document that is null as well
+	if err := json.Unmarshal(document, r); err != nil {
 		return nil, fmt.Errorf("reading a run of Tekton: %w", err)
 	}
 	return r, nil

@@ -101,6 +101,7 @@ func TestAPipelineWithoutANameOfItsOwnIsNotInTheNameOfTheSpan(t *testing.T) {
 
 func FuzzRun(f *testing.F) {
 	f.Add([]byte(`{"status":{"startTime":"9999-12-31T23:59:59Z","completionTime":"0001-01-02T00:00:00Z"}}`))
+	f.Add([]byte(`null`))
 	trace, _ := traceids.Of(pipelineRunUID)
 	f.Fuzz(func(t *testing.T, document []byte) {
 		r, err := spans.ParseRun(document)
