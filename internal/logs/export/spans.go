@@ -93,8 +93,8 @@ func NewSpans(store *streams.Store, bucket storage.Bucket, o Options, read Read,
 func (s *spanSignal) turn(ctx context.Context, j *job, source streams.Source, b *batch) outcome {
 	o := outcome{job: j, end: j.offset, ended: j.ended}
 	switch {
-	case source.Name != eventsName:
-		o.err = errDone
+	case source.Name != eventsName || source.Labels[loglabels.TraceParent] == "":
+		o.err = errDone // whatever its events say: all streams of a traced start have this label
 	case o.ended == nil:
 		s.containers(ctx, &o, source, b)
 	default:

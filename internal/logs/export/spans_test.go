@@ -27,6 +27,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/traceids"
 )
 
@@ -144,7 +145,7 @@ const (
 // events returns the source of the events of a step of a TaskRun.
 func events(container string) streams.Source {
 	of := streams.Source{Namespace: "tenant", Pod: "nightly-test-pod", PodUID: "uid", Container: container, Start: "2026-11-28T10:00:00.1Z", Name: "events"}
-	of.Labels = map[string]string{"tekton.dev/taskRun": "nightly-test", "tekton.dev/pipelineRun": "nightly", "tekton.dev/pipelineTask": "test"}
+	of.Labels = map[string]string{"tekton.dev/taskRun": "nightly-test", "tekton.dev/pipelineRun": "nightly", "tekton.dev/pipelineTask": "test", loglabels.TraceParent: "00-" + ownTrace + "-9448eb211c80319d-01"}
 	return of
 }
 
@@ -317,12 +318,52 @@ func TestWhatIsntTracedCostsNoClaim(t *testing.T) {
 	lines := source("pod")
 	e.Wrote(b.writes(lines, 0, "one\n"), lines, 4)
 	require.Empty(t, e.queue.all(), "output doesn't matter")
-	id, to := b.tells(events("step-a"), "no trace", 0, "started", `finished "exitCode":0`)
-	turnOf(e, id, "nightly-test-pod")
-	b.ends(id, to)
-	turnOf(e, id, "nightly-test-pod")
-	require.Empty(t, e.queue.all())
+	inTheLabel, nowhere := events("step-a"), events("step-b")
+	delete(nowhere.Labels, loglabels.TraceParent)
+	for _, of := range []streams.Source{inTheLabel, nowhere} {
+		id, to := b.tells(of, "no trace", 0, "started", `finished "exitCode":0`)
+		turnOf(e, id, "nightly-test-pod")
+		b.ends(id, to)
+		turnOf(e, id, "nightly-test-pod")
+		require.Empty(t, e.queue.all())
+	}
 	require.NoError(t, b.bucket.Walk(t.Context(), "traces", "", func(o storage.Object) bool { t.Errorf("there is %s", o.Name); return true }))
+}
+
+// gets counts the objects that are read, and the looks for some.
+type gets struct {
+	storage.Bucket
+	reads, lists int
+}
+
+func (g *gets) Read(ctx context.Context, key string) ([]byte, error) {
+	g.reads++
+	return g.Bucket.Read(ctx, key)
+}
+
+func (g *gets) Walk(ctx context.Context, directory, after string, each func(storage.Object) bool) error {
+	g.lists++
+	return g.Bucket.Walk(ctx, directory, after, each)
+}
+
+func (g *gets) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
+	g.lists++
+	return g.Bucket.Each(ctx, directory, each)
+}
+
+func TestALookAtWhatIsntTracedCostsOneGet(t *testing.T) {
+	t.Parallel()
+	b := newTraceBench(t)
+	of := events("step-a")
+	delete(of.Labels, loglabels.TraceParent)
+	id, _ := b.tells(of, ownTrace, 0, "started", `exited "exitCode":0`)
+	counted := &gets{Bucket: b.bucket}
+	store, err := streams.Open(t.Context(), counted)
+	require.NoError(t, err)
+	b.store, *counted = store, gets{Bucket: b.bucket}
+	turnOf(b.replica(), id, "nightly-test-pod")
+	require.Equal(t, []int{1, 0}, []int{counted.reads, counted.lists})
+	require.Empty(t, b.names())
 }
 
 func TestAScanLooksForEventsOfLateAndForWhatWasBegun(t *testing.T) {
