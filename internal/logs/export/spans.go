@@ -53,7 +53,7 @@ const (
 	runPauseShare = 8
 	// maxRuns bounds the runs that are remembered, for knownTime, so that the containers of a
 	// run share a look at it.
-	maxRuns, knownTime = 1000, minRunPause
+	maxRuns, knownTime = 100, minRunPause
 	// readTime bounds a request to the API server.
 	readTime = 10 * time.Second
 )

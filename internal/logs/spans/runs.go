@@ -29,30 +29,42 @@ type Run struct {
 		Namespace       string            `json:"namespace"`
 		UID             string            `json:"uid"`
 		Labels          map[string]string `json:"labels"`
-		OwnerReferences []struct {
-			APIVersion string `json:"apiVersion"`
-			Kind       string `json:"kind"`
-			Name       string `json:"name"`
-			UID        string `json:"uid"`
-		} `json:"ownerReferences"`
+		OwnerReferences []owner           `json:"ownerReferences"`
 	} `json:"metadata"`
 	Status struct {
-		StartTime      time.Time `json:"startTime"`
-		CompletionTime time.Time `json:"completionTime"`
-		Conditions     []struct {
-			Type   string `json:"type"`
-			Status string `json:"status"`
-			Reason string `json:"reason"`
-		} `json:"conditions"`
-		PodName string `json:"podName"` // of a TaskRun
-		Steps   []struct {
-			Container string `json:"container"`
-		} `json:"steps"`
-		ChildReferences []struct { // of a PipelineRun
-			Kind string `json:"kind"`
-			Name string `json:"name"`
-		} `json:"childReferences"`
+		StartTime       time.Time   `json:"startTime"`
+		CompletionTime  time.Time   `json:"completionTime"`
+		Conditions      []condition `json:"conditions"`
+		PodName         string      `json:"podName"`         // of a TaskRun
+		Steps           []step      `json:"steps"`           // of a TaskRun
+		ChildReferences []child     `json:"childReferences"` // of a PipelineRun
 	} `json:"status"`
+}
+
+type owner struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+}
+
+func (o owner) isPipelineRun() bool {
+	return strings.HasPrefix(o.APIVersion, tektonGroup) && o.Kind == "PipelineRun"
+}
+
+type condition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+}
+
+type step struct {
+	Container string `json:"container"`
+}
+
+type child struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
 }
 
 // ParseRun reads the JSON of a TaskRun or a PipelineRun.
@@ -61,8 +73,56 @@ func ParseRun(document []byte) (*Run, error) {
 	if err := json.Unmarshal(document, r); err != nil {
 		return nil, fmt.Errorf("reading a run of Tekton: %w", err)
 	}
+	r.trim()
 	return r, nil
 }
+
+// maxRunText bounds a text of a run, in bytes. What it has that isn't used, and longer texts
+// aren't kept: a run may have megabytes of them, and many are remembered. No name and no label
+// is as long.
+const maxRunText = 512
+
+// trim leaves out what isn't used.
+func (r *Run) trim() {
+	m, s := &r.Metadata, &r.Status
+	labels := map[string]string{} // a new one: a map that was large stays large
+	for _, key := range []string{loglabels.PipelineTask, taskLabel, pipelineLabel} {
+		if value := m.Labels[key]; value != "" {
+			labels[key] = bounded(value)
+		}
+	}
+	m.Labels = labels
+	m.OwnerReferences = first(m.OwnerReferences, owner.isPipelineRun)
+	for i := range m.OwnerReferences {
+		o := &m.OwnerReferences[i]
+		o.APIVersion, o.Name, o.UID = bounded(o.APIVersion), bounded(o.Name), bounded(o.UID)
+	}
+	s.Conditions = first(s.Conditions, func(c condition) bool { return c.Type == "Succeeded" })
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		c.Status, c.Reason = bounded(c.Status), bounded(c.Reason)
+	}
+	s.Steps = first(s.Steps, func(step) bool { return true })
+	for i := range s.Steps {
+		s.Steps[i].Container = bounded(s.Steps[i].Container)
+	}
+	s.ChildReferences = first(s.ChildReferences, func(c child) bool { return c.Kind == "TaskRun" })
+	for i := range s.ChildReferences {
+		s.ChildReferences[i].Name = bounded(s.ChildReferences[i].Name)
+	}
+	m.Name, m.Namespace, m.UID, s.PodName = bounded(m.Name), bounded(m.Namespace), bounded(m.UID), bounded(s.PodName)
+}
+
+// first returns the first element that is one, in a list of its own.
+func first[E any](list []E, is func(E) bool) []E {
+	if at := slices.IndexFunc(list, is); at >= 0 {
+		return []E{list[at]}
+	}
+	return nil
+}
+
+// bounded returns the beginning of a text, which keeps no more than this.
+func bounded(text string) string { return strings.Clone(text[:min(len(text), maxRunText)]) }
 
 // Completed reports whether the run is over.
 func (r *Run) Completed() bool { return !r.Status.CompletionTime.IsZero() }
@@ -71,7 +131,7 @@ func (r *Run) Completed() bool { return !r.Status.CompletionTime.IsZero() }
 // if it is on its own. The API server checks neither, so whoever creates a TaskRun chooses them.
 func (r *Run) PipelineRun() (name, uid string) {
 	for _, owner := range r.Metadata.OwnerReferences {
-		if strings.HasPrefix(owner.APIVersion, tektonGroup) && owner.Kind == "PipelineRun" {
+		if owner.isPipelineRun() {
 			return owner.Name, owner.UID
 		}
 	}

@@ -4,6 +4,7 @@
 package spans_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -65,6 +66,22 @@ func TestOnlyTektonsPipelineRunOwnsATaskRun(t *testing.T) {
 	r := ran(t, `'ownerReferences':[{'apiVersion':'example.com/v1','kind':'PipelineRun','name':'other','uid':'x'},{'apiVersion':'tekton.dev/v1','kind':'Run','name':'custom','uid':'y'},{'apiVersion':'tekton.dev/v1beta1','kind':'PipelineRun','name':'nightly','uid':'z'}]`, succeeded("True", "Succeeded"))
 	name, uid := r.PipelineRun()
 	require.Equal(t, []string{"nightly", "z"}, []string{name, uid})
+}
+
+func TestLittleIsKeptOfALargeRun(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	others := strings.Repeat(`{'apiVersion':'`+long+`','kind':'`+long+`','name':'`+long+`','type':'`+long+`','container':'`+long+`'},`, 3)
+	r := ran(t, `'name':'nightly','uid':'`+taskRunUID+`','labels':{'other':'`+long+`','tekton.dev/pipelineTask':'test','tekton.dev/task':'`+long+`'},
+		'ownerReferences':[`+others+`{'apiVersion':'tekton.dev/v1','kind':'PipelineRun','name':'`+long+`','uid':'`+long+`'},`+others+`{}]`,
+		`'podName':'`+long+`','conditions':[`+others+`{'type':'Succeeded','status':'True','reason':'`+long+`'}],'steps':[`+strings.Repeat(`{'container':'`+long+`'},`, 9)+`{}],
+		'childReferences':[`+others+`{'kind':'TaskRun','name':'first'},{'kind':'TaskRun','name':'`+long+`'}]`)
+	kept, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.Less(t, len(kept), 5000)
+	require.True(t, r.HasFirst("first"))
+	name, _ := r.PipelineRun()
+	require.Len(t, name, 512, "too long for a name")
 }
 
 func TestTheResultOfARunIsOneThatOpenTelemetryKnows(t *testing.T) {
