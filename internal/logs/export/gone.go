@@ -31,9 +31,10 @@ type podObject struct {
 }
 
 type containerStatus struct {
-	Name      string         `json:"name"`
-	State     containerState `json:"state"`
-	LastState containerState `json:"lastState"`
+	Name         string         `json:"name"`
+	RestartCount int64          `json:"restartCount"`
+	State        containerState `json:"state"`
+	LastState    containerState `json:"lastState"`
 }
 
 type containerState struct {
@@ -79,20 +80,31 @@ func (s *spanSignal) isGone(ctx context.Context, source streams.Source, start *s
 	return goneBy(all[at], began, start)
 }
 
-// goneBy is isGone by the status of the container.
+// goneBy is isGone by the status of the container. On a node with much load, the runtime may say
+// of a start that it was much later than the supervisor does, so the times count only if there
+// was more than one start.
 func goneBy(status containerStatus, began time.Time, start *spans.Start) bool {
-	if running := status.State.Running; running != nil && !running.StartedAt.After(began.Add(startSkew)) {
+	latest := began.Add(startSkew) // that the runtime may say of this start
+	running, ended, before := status.State.Running, status.State.Terminated, status.LastState.Terminated
+	isOnly := status.RestartCount == 0
+	isAfter := before != nil && !before.FinishedAt.IsZero() && before.FinishedAt.Add(startSkew).Before(began)
+	if running != nil && (isOnly || isAfter || !running.StartedAt.After(latest)) {
 		return false
 	}
-	for _, ended := range []*terminated{status.State.Terminated, status.LastState.Terminated} {
-		if ended != nil && !ended.StartedAt.After(began.Add(startSkew)) && !ended.FinishedAt.Add(startSkew).Before(began) {
-			start.CutOff(ended.FinishedAt, ended.Reason, &ended.ExitCode)
+	for _, e := range []*terminated{ended, before} {
+		if e == nil || e.FinishedAt.IsZero() {
+			continue
+		}
+		if isOnly || !e.StartedAt.After(latest) && !e.FinishedAt.Add(startSkew).Before(began) {
+			start.CutOff(e.FinishedAt, e.Reason, &e.ExitCode)
 			return true
 		}
 	}
-	isLater := status.State.Running != nil || status.State.Terminated != nil && status.State.Terminated.StartedAt.After(began.Add(startSkew))
-	if isLater {
+	// Without times, nobody knows how it ended: ContainerStatusUnknown.
+	isOver := ended != nil && (ended.FinishedAt.IsZero() || ended.StartedAt.After(latest))
+	isLater := running != nil
+	if isOver || isLater {
 		start.CutOff(time.Time{}, "", nil)
 	}
-	return isLater
+	return isOver || isLater
 }

@@ -384,18 +384,26 @@ func TestAScanLooksForEventsOfLateAndForWhatWasBegun(t *testing.T) {
 
 func TestAContainerThatIsGoneWithoutAWordIsCutOff(t *testing.T) {
 	t.Parallel()
-	const running = `{'name':'step-a','state':{'running':{'startedAt':'2026-11-28T%s'}}`
+	const (
+		running   = `{'name':'step-a','state':{'running':{'startedAt':'2026-11-28T%s'}}`
+		restarted = `{'name':'step-a','restartCount':1,'state':{'running':{'startedAt':'2026-11-28T%s'}}`
+	)
 	for name, c := range map[string]struct {
 		pod  string
 		want string // of the container's span, "" while it runs
 	}{
-		"the pod is gone":            {"", "CutOff"},
-		"there is another pod":       {`{'metadata':{'uid':'other'}}`, "CutOff"},
-		"it runs":                    {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(running, "10:00:00Z") + `}]}}`, ""},
-		"it was started again":       {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(running, "11:00:00Z") + `}]}}`, "CutOff"},
-		"the kubelet knows its end":  {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(running, "11:00:00Z") + `,'lastState':{'terminated':{'startedAt':'2026-11-28T10:00:00Z','finishedAt':'2026-11-28T10:30:00Z','exitCode':137,'reason':'OOMKilled'}}}]}}`, "OOMKilled"},
-		"the pod has failed as such": {`{'metadata':{'uid':'uid'},'status':{'initContainerStatuses':[{'name':'step-a','state':{'terminated':{'startedAt':'2026-11-28T10:00:00Z','finishedAt':'2026-11-28T10:30:00Z','exitCode':255,'reason':'Error'}}}]}}`, "Error"},
-		"nobody knows":               {`{'metadata':{'uid':'uid'}}`, ""},
+		"the pod is gone":                             {"", "CutOff"},
+		"there is another pod":                        {`{'metadata':{'uid':'other'}}`, "CutOff"},
+		"it runs":                                     {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(running, "10:00:00Z") + `}]}}`, ""},
+		"it was started again":                        {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(restarted, "11:00:00Z") + `}]}}`, "CutOff"},
+		"the kubelet knows its end":                   {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(restarted, "11:00:00Z") + `,'lastState':{'terminated':{'startedAt':'2026-11-28T10:00:00Z','finishedAt':'2026-11-28T10:30:00Z','exitCode':137,'reason':'OOMKilled'}}}]}}`, "OOMKilled"},
+		"the pod has failed as such":                  {`{'metadata':{'uid':'uid'},'status':{'initContainerStatuses':[{'name':'step-a','state':{'terminated':{'startedAt':'2026-11-28T10:00:00Z','finishedAt':'2026-11-28T10:30:00Z','exitCode':255,'reason':'Error'}}}]}}`, "Error"},
+		"the runtime was slow to note its start":      {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(running, "10:00:30Z") + `}]}}`, ""},
+		"the runtime was slow to note a later start":  {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[` + fmt.Sprintf(restarted, "10:00:30Z") + `,'lastState':{'terminated':{'startedAt':'2026-11-28T09:00:00Z','finishedAt':'2026-11-28T09:30:00Z','exitCode':1,'reason':'Error'}}}]}}`, ""},
+		"the runtime was slow to note the only start": {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[{'name':'step-a','state':{'terminated':{'startedAt':'2026-11-28T10:00:30Z','finishedAt':'2026-11-28T10:30:00Z','exitCode':255,'reason':'Error'}}}]}}`, "Error"},
+		"the kubelet has lost it":                     {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[{'name':'step-a','state':{'terminated':{'startedAt':null,'finishedAt':null,'exitCode':137,'reason':'ContainerStatusUnknown'}}}]}}`, "CutOff"},
+		"a later start has ended":                     {`{'metadata':{'uid':'uid'},'status':{'containerStatuses':[{'name':'step-a','restartCount':2,'state':{'terminated':{'startedAt':'2026-11-28T11:00:00Z','finishedAt':'2026-11-28T11:30:00Z','exitCode':1,'reason':'Error'}}}]}}`, "CutOff"},
+		"nobody knows":                                {`{'metadata':{'uid':'uid'}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
