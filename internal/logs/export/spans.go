@@ -145,7 +145,8 @@ func (s *spanSignal) containers(ctx context.Context, o *outcome, source streams.
 }
 
 // start reads a start of a container, with the ids of its span, and sets the end and the error
-// of the outcome.
+// of the outcome. A start is over once it has told its end, though the end of the stream may
+// never come.
 func (s *spanSignal) start(ctx context.Context, o *outcome, source streams.Source) (start *spans.Start, own traceids.Parent) {
 	start, end, err := s.readEvents(ctx, o.job, source)
 	own, traced := start.IDs()
@@ -156,7 +157,7 @@ func (s *spanSignal) start(ctx context.Context, o *outcome, source streams.Sourc
 		o.err = errDone
 	case traced && isOver:
 		start.CutOff(time.Time{}, "", nil) // unless it has told its end
-	case traced && err == nil && s.isGone(ctx, source, start):
+	case traced && err == nil && (start.Finished() || s.isGone(ctx, source, start)):
 		o.end, o.err = streams.MaxOffset, io.EOF
 	}
 	return start, own

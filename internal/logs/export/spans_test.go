@@ -437,6 +437,25 @@ func TestAContainerThatIsGoneWithoutAWordIsCutOff(t *testing.T) {
 	}
 }
 
+func TestAStartThatHasToldItsEndNeedsNoEndOfTheStream(t *testing.T) {
+	t.Parallel()
+	b := newTraceBench(t)
+	b.has(taskRunPath, completedTaskRun)
+	b.has(pipelineRunPath, completedPipelineRun)
+	e := b.replica()
+	id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
+	turnOf(e, id, "nightly-test-pod")
+	want := []string{"run in a", "a in test", "test in RUN ci", "RUN ci"}
+	require.Equal(t, want, b.names())
+	require.Empty(t, e.queue.all())
+	require.Equal(t, 2, b.reads, "the pod isn't asked for")
+	b.ends(id, to)
+	e.Wrote(id, events("step-a"), to)
+	turnOf(e, id, "nightly-test-pod")
+	require.Equal(t, want, b.names())
+	require.Empty(t, e.queue.all())
+}
+
 func TestEventsThatAreDroppedOrTooLongAreLeftOut(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
