@@ -124,7 +124,7 @@ func readOf(client kubernetes.Interface) export.Read {
 		defer body.Close()
 		content, err := io.ReadAll(io.LimitReader(body, maxObject+1))
 		if err == nil && len(content) > maxObject {
-			err = fmt.Errorf("reading %s: it has more than %d bytes", path, maxObject)
+			err = fmt.Errorf("%w: %s has more than %d bytes", export.ErrUnreadable, path, maxObject)
 		}
 		return content, err
 	}

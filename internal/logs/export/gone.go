@@ -58,7 +58,7 @@ func (s *spanSignal) isGone(ctx context.Context, source streams.Source, start *s
 	if s.read == nil || s.now().Sub(start.Last()) < quietTime {
 		return false
 	}
-	document, err := s.get(ctx, "/api/v1/namespaces/"+source.Namespace+"/pods/"+source.Pod)
+	document, err := s.get(ctx, "/api/v1", "pods", source.Namespace, source.Pod)
 	if apierrors.IsNotFound(err) {
 		start.CutOff(time.Time{}, "", nil)
 		return true

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -56,18 +57,35 @@ const (
 	maxRuns, knownTime = 100, minRunPause
 	// readTime bounds a request to the API server.
 	readTime = 10 * time.Second
+	// refusedTime is how long a resource in a namespace isn't asked for after the API server has
+	// refused, and maxRefused bounds those that are remembered.
+	refusedTime, maxRefused = 10 * time.Minute, 1000
 )
 
-// A Read reads an object of the API server, by its path, as JSON.
+// A Read reads an object of the API server, by its path, as JSON. The error is ErrUnreadable if
+// it makes no sense to try again.
 type Read func(ctx context.Context, path string) ([]byte, error)
+
+// ErrUnreadable says that an object of the API server is too large, or isn't what it should be.
+var ErrUnreadable = errors.New("the object can't be read, now or later")
+
+// errNoRight says that the API server has refused to answer lately.
+var errNoRight = errors.New("the service has no right to read the object")
 
 // spanSignal makes spans of the streams of events of containers that are traced.
 type spanSignal struct {
 	*Exporter
-	read   Read // nil without an API server
-	runs   *cache.LRUExpireCache
-	warned sync.Once
+	read    Read // nil without an API server
+	runs    *cache.LRUExpireCache
+	refused *cache.LRUExpireCache // by resource and namespace
+	warned  sync.Map              // resources whose refusal was logged
 }
+
+// A clock is the time of an exporter.
+type clock struct{ *Exporter }
+
+// Now implements cache.Clock.
+func (c clock) Now() time.Time { return c.now() }
 
 // An ended is a start of a container whose spans were sent, and whose runs' are to be sent.
 type ended struct {
@@ -84,7 +102,9 @@ func NewSpans(store *streams.Store, bucket storage.Bucket, o Options, read Read,
 	if err != nil {
 		return nil, err
 	}
-	e.signal = &spanSignal{Exporter: e, read: read, runs: cache.NewLRUExpireCache(maxRuns)}
+	e.signal = &spanSignal{
+		Exporter: e, read: read, runs: cache.NewLRUExpireCacheWithClock(maxRuns, clock{e}), refused: cache.NewLRUExpireCacheWithClock(maxRefused, clock{e}),
+	}
 	e.only, e.fullEvery, e.unclaimed, e.metrics = eventsName, spansFullEvery, spansUnclaimed, newSpanMetrics(registry, e.queue, time.Now)
 	return e, nil
 }
@@ -307,47 +327,59 @@ func (s *spanSignal) run(ctx context.Context, o *outcome, resource, namespace, n
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, false
 	}
-	path := "/apis/tekton.dev/v1/namespaces/" + namespace + "/" + resource + "/" + name
-	r, err := s.readRun(ctx, path)
+	r, err := s.readRun(ctx, resource, namespace, name)
 	since := s.now().Sub(o.ended.since)
 	switch {
-	case err == nil && (r.Metadata.Namespace != namespace || r.Metadata.Name != name):
-		s.logger.Warn("The API server's answer is another run than the one asked for, which gets no span", "path", path)
-		return nil, false
 	case err == nil && r.Completed():
 		return r, true
-	case apierrors.IsNotFound(err), since > maxRunTime:
-		return nil, false
-	case apierrors.IsForbidden(err):
-		s.warned.Do(func() {
-			s.logger.Warn("There are no spans of TaskRuns and PipelineRuns, because they can't be read", "error", err)
-		})
+	case apierrors.IsNotFound(err), errors.Is(err, errNoRight), since > maxRunTime:
 		return nil, false
 	case err != nil && ctx.Err() == nil:
-		s.logger.Warn("A run whose span is to be sent can't be read now", "path", path, "error", err)
+		s.logger.Warn("A run whose span is to be sent can't be read", "resource", resource, "namespace", namespace, "name", name, "error", err)
 	}
-	o.err, o.pause = errGoesOn, min(max(since/runPauseShare, minRunPause), maxRunPause)
+	if !errors.Is(err, ErrUnreadable) {
+		o.err, o.pause = errGoesOn, min(max(since/runPauseShare, minRunPause), maxRunPause)
+	}
 	return nil, false
 }
 
-func (s *spanSignal) readRun(ctx context.Context, path string) (*spans.Run, error) {
-	if known, is := s.runs.Get(path); is {
+// readRun reads a run, or remembers it.
+func (s *spanSignal) readRun(ctx context.Context, resource, namespace, name string) (*spans.Run, error) {
+	key := resource + "/" + namespace + "/" + name
+	if known, is := s.runs.Get(key); is {
 		return known.(*spans.Run), nil
 	}
-	document, err := s.get(ctx, path)
+	document, err := s.get(ctx, "/apis/tekton.dev/v1", resource, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	r, err := spans.ParseRun(document)
-	if err == nil {
-		s.runs.Add(path, r, knownTime)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	return r, err
+	if r.Metadata.Namespace != namespace || r.Metadata.Name != name {
+		return nil, fmt.Errorf("%w: it is another run than the one asked for", ErrUnreadable)
+	}
+	s.runs.Add(key, r, knownTime)
+	return r, nil
 }
 
-// get reads an object of the API server.
-func (s *spanSignal) get(ctx context.Context, path string) ([]byte, error) {
+// get reads an object of the API server. The error is errNoRight if the API server refuses, or
+// has refused lately.
+func (s *spanSignal) get(ctx context.Context, version, resource, namespace, name string) ([]byte, error) {
+	of := resource + "/" + namespace
+	if _, is := s.refused.Get(of); is {
+		return nil, errNoRight
+	}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	return s.read(ctx, path)
+	document, err := s.read(ctx, version+"/namespaces/"+namespace+"/"+resource+"/"+name)
+	if !apierrors.IsForbidden(err) {
+		return document, err
+	}
+	s.refused.Add(of, true, refusedTime)
+	if _, was := s.warned.LoadOrStore(resource, true); !was {
+		s.logger.Warn("Traces are without what these objects say, because they can't be read", "resource", resource, "namespace", namespace, "error", err)
+	}
+	return nil, errNoRight
 }

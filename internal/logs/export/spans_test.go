@@ -40,7 +40,7 @@ type traceBench struct {
 	answer  int // the code of responses, 0 for 200
 	taken   []*tracepb.ResourceSpans
 	objects map[string]string
-	refuses bool // whether the API server does
+	failure error // of the API server
 	reads   int
 }
 
@@ -78,8 +78,8 @@ func (b *traceBench) read(_ context.Context, path string) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reads++
-	if b.refuses {
-		return nil, apierrors.NewForbidden(schema.GroupResource{}, path, nil)
+	if b.failure != nil {
+		return nil, b.failure
 	}
 	if object, is := b.objects[path]; is {
 		return []byte(object), nil
@@ -196,8 +196,6 @@ func TestTheSpansOfAPipelineRunFormATree(t *testing.T) {
 	require.Len(t, e.queue.all(), 2)
 	later := func() {
 		b.now = b.now.Add(time.Minute)
-		e.signal.(*spanSignal).runs.Remove(taskRunPath)
-		e.signal.(*spanSignal).runs.Remove(pipelineRunPath)
 		for _, id := range ids {
 			if e.queue.jobs[id] != nil {
 				turnOf(e, id, "nightly-test-pod")
@@ -248,17 +246,56 @@ func TestTektonsOwnSpansAreNotMadeAgain(t *testing.T) {
 func TestWithoutRightsThereAreTheSpansOfContainers(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
-	b.refuses = true
+	b.failure = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 	id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
 	b.ends(id, to)
 	e := b.replica()
 	turnOf(e, id, "nightly-test-pod")
 	require.Equal(t, []string{"run in a", "a in "}, b.names())
 	require.Empty(t, e.queue.all())
-	id, _ = b.tells(events("step-b"), ownTrace, 0, "started")
-	b.now = b.now.Add(2 * quietTime)
+	id, to = b.tells(events("step-b"), ownTrace, 0, "started", `finished "exitCode":0`)
+	b.ends(id, to)
 	turnOf(e, id, "nightly-test-pod")
-	require.Len(t, b.names(), 2, "whether the container is gone isn't known")
+	require.Len(t, b.names(), 4)
+	require.Equal(t, 1, b.reads, "the API server isn't asked again and again")
+	id, _ = b.tells(events("step-c"), ownTrace, 0, "started")
+	b.now = b.now.Add(quietTime)
+	for range 2 {
+		turnOf(e, id, "nightly-test-pod")
+		require.Len(t, b.names(), 4, "whether the container is gone isn't known")
+		require.Equal(t, 2, b.reads, "it is another resource")
+	}
+	b.now = b.now.Add(refusedTime + time.Second)
+	turnOf(e, id, "nightly-test-pod")
+	require.Equal(t, 3, b.reads, "the right may be there by now")
+}
+
+func TestARunThatCantBeReadIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		object  string
+		failure error
+		waits   bool
+	}{
+		"it isn't one":                  {`[]`, nil, false},
+		"it is too large":               {"", fmt.Errorf("%w: it has too many bytes", ErrUnreadable), false},
+		"it is nothing":                 {`null`, nil, false},
+		"the API server doesn't answer": {"", io.ErrUnexpectedEOF, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newTraceBench(t)
+			b.failure = c.failure
+			b.has(taskRunPath, c.object)
+			id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
+			b.ends(id, to)
+			e := b.replica()
+			turnOf(e, id, "nightly-test-pod")
+			require.Equal(t, []string{"run in a", "a in "}, b.names())
+			require.Equal(t, 1, b.reads)
+			require.Equal(t, c.waits, len(e.queue.all()) == 1)
+		})
+	}
 }
 
 func TestSpansAreSentAsTheyEndAndNoneTwice(t *testing.T) {
@@ -493,7 +530,7 @@ func TestNamesOfClientsReachNoOtherPathOfTheAPIServer(t *testing.T) {
 	s := b.replica().signal.(*spanSignal)
 	ofRuns := func() error {
 		o := outcome{job: &job{}, ended: &ended{trace: traceids.TraceID{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c}, since: b.now}}
-		s.runs.Remove(taskRunPath)
+		b.now = b.now.Add(2 * knownTime)
 		s.runsOf(t.Context(), &o, of, &batch{})
 		return o.err
 	}
