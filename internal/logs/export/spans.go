@@ -38,8 +38,8 @@ const (
 	eventsName = "events"
 	// maxEvent bounds a line of such a stream, in bytes. Longer ones are no events.
 	maxEvent = 16 << 10
-	// spansUnclaimed is the age up to which a scan looks for streams that nobody has begun to
-	// send. Older ones have no events that are worth a trace, or are no streams of events.
+	// spansUnclaimed is the age up to which a scan looks for streams without a claim. Older ones
+	// aren't of traced containers, or are no streams of events.
 	spansUnclaimed = 2 * time.Hour
 	// spansFullEvery has all streams at rest looked at every six hours, to find containers that
 	// are gone without a word.
@@ -141,7 +141,13 @@ func (s *spanSignal) add(ctx context.Context, j *job, b *batch, span *tracepb.Sp
 func (s *spanSignal) containers(ctx context.Context, o *outcome, source streams.Source, b *batch) {
 	start, own := s.start(ctx, o, source)
 	isOver := errors.Is(o.err, io.EOF)
-	if o.err != nil && !isOver || !isOver && len(start.Made(o.job.offset)) == 0 {
+	switch {
+	case o.err != nil && !isOver:
+		return
+	case !isOver && len(start.Made(o.job.offset)) == 0:
+		if own.Flags&traceids.Sampled != 0 {
+			o.err = s.hold(ctx, o.job) // so that a scan finds it after a crash, however long it takes
+		}
 		return
 	}
 	if err := s.describe(ctx, o.job, source); err != nil {
