@@ -20,6 +20,10 @@ const maxJobs = 50_000
 // maxShare is the part of the jobs that a namespace can have: a fourth.
 const maxShare = 4
 
+// maxGoingOn bounds the jobs of a namespace that have sent all of their stream, and wait for what
+// it is about, which may take days. A scan finds the others later.
+const maxGoingOn = 1000
+
 // A job is a stream that has something to send, or may have. Its worker alone uses what isn't
 // guarded.
 type job struct {
@@ -48,6 +52,7 @@ type job struct {
 	// Guarded by the queue:
 	state   jobState
 	due     time.Time
+	goesOn  bool      // whether it counts as one that waits for what its stream is about
 	patient bool      // whether new bytes don't make it due earlier
 	looked  time.Time // when the last turn began
 	at      int       // the index in the heap while it waits
@@ -70,6 +75,7 @@ type queue struct {
 	now    func() time.Time
 	most   int // jobs
 	share  int // workers of a namespace
+	going  int // jobs of a namespace that go on after their stream
 	change chan struct{}
 
 	mu      sync.Mutex
@@ -79,12 +85,13 @@ type queue struct {
 	turns   []string          // the namespaces with ready jobs; the first one is next
 	running map[string]int    // by namespace
 	count   map[string]int    // of jobs, by namespace
+	goOn    map[string]int    // of jobs that go on after their stream, by namespace
 }
 
 func newQueue(now func() time.Time) *queue {
 	return &queue{
-		now: now, most: maxJobs, share: max(1, workers/2), change: make(chan struct{}, 1),
-		jobs: map[string]*job{}, ready: map[string][]*job{}, running: map[string]int{}, count: map[string]int{},
+		now: now, most: maxJobs, share: max(1, workers/2), going: maxGoingOn, change: make(chan struct{}, 1),
+		jobs: map[string]*job{}, ready: map[string][]*job{}, running: map[string]int{}, count: map[string]int{}, goOn: map[string]int{},
 	}
 }
 
@@ -212,6 +219,17 @@ func (q *queue) again(j *job, due time.Time, patient bool) {
 	q.wake()
 }
 
+// mayGoOn reports whether there is room for a job that waits for what its stream is about.
+func (q *queue) mayGoOn(j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !j.goesOn && q.goOn[j.namespace] < q.going {
+		j.goesOn = true
+		q.goOn[j.namespace]++
+	}
+	return j.goesOn
+}
+
 // done ends a job, unless bytes were stored since its turn began; then it reports false, and
 // the job still runs.
 func (q *queue) done(j *job, isOver bool) bool {
@@ -222,6 +240,11 @@ func (q *queue) done(j *job, isOver bool) bool {
 	}
 	q.settle(j)
 	delete(q.jobs, j.id)
+	if j.goesOn {
+		if q.goOn[j.namespace]--; q.goOn[j.namespace] == 0 {
+			delete(q.goOn, j.namespace)
+		}
+	}
 	if q.count[j.namespace]--; q.count[j.namespace] == 0 {
 		delete(q.count, j.namespace)
 	}

@@ -504,6 +504,36 @@ func TestAStartThatHasToldItsEndNeedsNoEndOfTheStream(t *testing.T) {
 	require.Empty(t, e.queue.all())
 }
 
+func TestJobsThatWaitForTheirRunsLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	b := newTraceBench(t)
+	b.has(taskRunPath, strings.Replace(completedTaskRun, "completionTime", "later", 1))
+	e := b.replica()
+	e.queue.going = 1
+	var ids []string
+	for _, container := range []string{"step-b", "step-a"} {
+		id, to := b.tells(events(container), ownTrace, 0, "started", `finished "exitCode":0`)
+		b.ends(id, to)
+		ids = append(ids, id)
+		turnOf(e, id, "nightly-test-pod")
+	}
+	require.Len(t, e.queue.all(), 1)
+	require.Contains(t, e.queue.jobs, ids[0])
+	require.Equal(t, []string{"run in b", "b in ", "run in a", "a in "}, b.names(), "the spans of containers don't wait")
+	b.has(taskRunPath, completedTaskRun)
+	b.has(pipelineRunPath, completedPipelineRun)
+	b.now = b.now.Add(time.Minute)
+	turnOf(e, ids[0], "nightly-test-pod")
+	require.Empty(t, e.queue.all())
+	require.Empty(t, e.queue.goOn)
+	require.Len(t, b.names(), 4)
+	require.NoError(t, (&scan{Exporter: e, all: true}).run(t.Context()))
+	require.Len(t, e.queue.all(), 1, "the one that had no room")
+	turnOf(e, ids[1], "nightly-test-pod")
+	require.Equal(t, []string{"run in b", "b in test", "run in a", "a in test", "test in RUN ci", "RUN ci"}, b.names())
+	require.Empty(t, e.queue.all())
+}
+
 func TestEventsThatAreDroppedOrTooLongAreLeftOut(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)

@@ -184,6 +184,9 @@ func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 	case errors.Is(o.err, io.EOF) && j.offset >= o.end:
 		e.finish(ctx, j, now)
 	case errors.Is(o.err, errGoesOn):
+		if !e.queue.mayGoOn(j) && e.claims.end(ctx, j, atRest) == nil && e.queue.done(j, false) {
+			return
+		}
 		e.renew(ctx, j)
 		e.queue.again(j, now.Add(o.pause), true)
 	case o.err != nil:
