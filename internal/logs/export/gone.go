@@ -51,6 +51,14 @@ type terminated struct {
 	Reason     string    `json:"reason"`
 }
 
+// isOf reports whether this is the end of a start, by the times unless it is the only start.
+func (e *terminated) isOf(began time.Time, isOnly bool) bool {
+	if e.FinishedAt.IsZero() {
+		return false
+	}
+	return isOnly || !e.StartedAt.After(began.Add(startSkew)) && !e.FinishedAt.Add(startSkew).Before(began)
+}
+
 // isGone reports whether a container that has told no end for long has ended nevertheless,
 // because its node has failed for instance. Then it ends the start, by the kubelet's words if
 // there are any.
@@ -92,10 +100,7 @@ func goneBy(status containerStatus, began time.Time, start *spans.Start) bool {
 		return false
 	}
 	for _, e := range []*terminated{ended, before} {
-		if e == nil || e.FinishedAt.IsZero() {
-			continue
-		}
-		if isOnly || !e.StartedAt.After(latest) && !e.FinishedAt.Add(startSkew).Before(began) {
+		if e != nil && e.isOf(began, isOnly) {
 			start.CutOff(e.FinishedAt, e.Reason, &e.ExitCode)
 			return true
 		}

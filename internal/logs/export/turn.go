@@ -184,11 +184,7 @@ func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 	case errors.Is(o.err, io.EOF) && j.offset >= o.end:
 		e.finish(ctx, j, now)
 	case errors.Is(o.err, errGoesOn):
-		if !e.queue.mayGoOn(j) && e.claims.end(ctx, j, atRest) == nil && e.queue.done(j, false) {
-			return
-		}
-		e.renew(ctx, j)
-		e.queue.again(j, now.Add(o.pause), true)
+		e.goOn(ctx, j, now.Add(o.pause))
 	case o.err != nil:
 		if ctx.Err() == nil {
 			e.logger.Warn("A stream that is to be sent on can't be read now", "namespace", j.namespace, "pod", j.pod, "error", o.err)
@@ -198,6 +194,15 @@ func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 		e.renew(ctx, j)
 		e.wait(ctx, o, now)
 	}
+}
+
+// goOn has a job wait for what its stream is about, or gives it up to a scan if too many do.
+func (e *Exporter) goOn(ctx context.Context, j *job, due time.Time) {
+	if !e.queue.mayGoOn(j) && e.claims.end(ctx, j, atRest) == nil && e.queue.done(j, false) {
+		return
+	}
+	e.renew(ctx, j)
+	e.queue.again(j, due, true)
 }
 
 // note notes what was sent if all of a turn was.
