@@ -19,6 +19,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // A span is a span of a trace, as a destination knows it.
@@ -104,11 +105,12 @@ func sendsTraces(t *testing.T, to string) (trace string) {
 		taskRun := "nightly-" + task
 		start := began.Add(time.Duration(10*number) * time.Second)
 		for at, step := range []string{"clone", "check"} {
-			tells(t, store, taskRun, task, step, fmt.Sprintf(`"traceparent":"00-%s-%016x-01","parentSpanId":"9448eb211c80319%d"`, trace, 100*number+at+1, number), start)
+			parent := fmt.Sprintf("00-%s-%016x-01", trace, 100*number+at+1)
+			tells(t, store, taskRun, task, step, parent, fmt.Sprintf("9448eb211c80319%d", number), start)
 		}
 		children = append(children, fmt.Sprintf(`{"kind":"TaskRun","name":%q}`, taskRun))
 		objects["/apis/tekton.dev/v1/namespaces/team-a/taskruns/"+taskRun] = fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"team-a","uid":%q,"labels":{"tekton.dev/pipelineTask":%q},
-			"ownerReferences":[{"kind":"PipelineRun","name":"nightly","uid":%q}]},
+			"ownerReferences":[{"apiVersion":"tekton.dev/v1","kind":"PipelineRun","name":"nightly","uid":%q}]},
 			"status":{"podName":"%s-pod","steps":[{"container":"step-clone"},{"container":"step-check"}],"startTime":%q,"completionTime":%q,%s}}`,
 			taskRun, uid, task, run, taskRun, rfc(start), rfc(start.Add(9*time.Second)), condition)
 	}
@@ -125,11 +127,12 @@ func sendsTraces(t *testing.T, to string) (trace string) {
 }
 
 // tells stores the events of a step, which waits for a second and runs for two.
-func tells(t *testing.T, store *streams.Store, taskRun, task, step, ids string, began time.Time) {
+func tells(t *testing.T, store *streams.Store, taskRun, task, step, traceparent, above string, began time.Time) {
 	t.Helper()
+	ids := fmt.Sprintf(`"traceparent":%q,"parentSpanId":%q`, traceparent, above)
 	id, err := store.Create(t.Context(), streams.Source{
 		Namespace: "team-a", Pod: taskRun + "-pod", PodUID: "uid-" + task, Container: "step-" + step, Start: began.Format(time.RFC3339Nano), Name: "events",
-		Labels: map[string]string{"tekton.dev/pipelineRun": "nightly", "tekton.dev/pipelineTask": task, "tekton.dev/taskRun": taskRun},
+		Labels: map[string]string{"tekton.dev/pipelineRun": "nightly", "tekton.dev/pipelineTask": task, "tekton.dev/taskRun": taskRun, loglabels.TraceParent: traceparent},
 	})
 	require.NoError(t, err)
 	var text strings.Builder
