@@ -229,4 +229,14 @@ func TestAnUpgradeAndADowngradeUnderLoadLoseNoPod(t *testing.T) {
 		load.requireAllRan("downgrade")
 	}
 	require.Positive(t, load.changed, "pods that both releases answered for")
+	// Replicas answer for as long as they end, and the tests that follow compare pods.
+	eventually(t, 3*time.Minute, "the replicas of the next release to be gone", func() error {
+		replicas, err := cluster.InjectorPods(t.Context())
+		for i := range replicas {
+			if slices.Contains(replicas[i].Spec.Containers[0].Args, next) {
+				return fmt.Errorf("pod %q is there", replicas[i].Name)
+			}
+		}
+		return err
+	})
 }
