@@ -4,6 +4,7 @@
 package export
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,19 +17,7 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) *metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "entrypointer_logs_export_" + name, Help: help})
-	}
-	m := &metrics{
-		records:  counter("records_total", "Records that the destination has taken."),
-		bytes:    counter("bytes_total", "Bytes of output that the destination has taken."),
-		refused:  counter("refused_records_total", "Records that the destination has refused for good."),
-		failures: counter("failures_total", "Requests that failed, and are sent again."),
-		unknown:  counter("postponed_total", "Writes of streams that are left to the next scan, because too many streams have something to send."),
-		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "entrypointer_logs_export_gaps_total", Help: "Records of bytes that were dropped, deleted, missing or refused.",
-		}, []string{"reason"}),
-	}
+	m := metricsOf("export", "records", "Writes of streams that are left to the next scan, because too many streams have something to send.")
 	for _, reason := range []string{gapDropped, gapDeleted, gapMissing, gapRefused} {
 		m.gaps.WithLabelValues(reason) // so that increase() sees the first one
 	}
@@ -37,22 +26,32 @@ func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) 
 	return m
 }
 
-// newSpanMetrics is newMetrics for spans, which have no bytes and no gaps.
+// newSpanMetrics is newMetrics for spans. They have no bytes and no gaps, so these aren't
+// registered.
 func newSpanMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) *metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "entrypointer_logs_traces_" + name, Help: help})
-	}
-	m := &metrics{
-		records:  counter("spans_total", "Spans that the destination has taken."),
-		bytes:    counter("bytes_total", ""),
-		refused:  counter("refused_spans_total", "Spans that the destination has refused for good."),
-		failures: counter("failures_total", "Requests that failed, and are sent again."),
-		unknown:  counter("postponed_total", "Writes of events that are left to the next scan, because too many containers have something to tell."),
-		gaps:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "entrypointer_logs_traces_gaps_total"}, []string{"reason"}),
-	}
+	m := metricsOf("traces", "spans", "Writes of events that are left to the next scan, because too many containers have something to tell.")
 	registry.MustRegister(m.records, m.refused, m.failures, m.unknown)
 	lag(registry, "traces", q, now)
 	return m
+}
+
+// metricsOf makes the metrics of a signal, such as "traces", which sends things, such as "spans".
+func metricsOf(signal, things, postponed string) *metrics {
+	prefix := "entrypointer_logs_" + signal + "_"
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+	}
+	sent := strings.ToUpper(things[:1]) + things[1:]
+	return &metrics{
+		records:  counter(things+"_total", sent+" that the destination has taken."),
+		bytes:    counter("bytes_total", "Bytes of output that the destination has taken."),
+		refused:  counter("refused_"+things+"_total", sent+" that the destination has refused for good."),
+		failures: counter("failures_total", "Requests that failed, and are sent again."),
+		unknown:  counter("postponed_total", postponed),
+		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "gaps_total", Help: "Records of bytes that were dropped, deleted, missing or refused.",
+		}, []string{"reason"}),
+	}
 }
 
 // lag registers what waits in a queue.
