@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 )
 
 // check makes the plan of the pod and the flags of its containers, as far as they don't
@@ -40,15 +42,6 @@ func (w *wrapping) check(containers []container) error {
 	return nil
 }
 
-// ownArgv returns the argv that a container sets by itself, nil if only its image determines
-// what it runs. The kubelet treats an empty list like an unset one.
-func ownArgv(c *corev1.Container) []string {
-	if len(c.Command) == 0 {
-		return nil
-	}
-	return slices.Concat(c.Command, c.Args)
-}
-
 // maxArg is the kernel's limit for one argument, with its final zero byte (MAX_ARG_STRLEN
 // in its binfmts.h).
 const maxArg = 128 << 10
@@ -80,7 +73,34 @@ func (w *wrapping) makeFlags(c *container) error {
 			return err
 		}
 	}
+	c.tracesPod = slices.Contains(c.flags, traceOfPod)
 	return w.add(c, w.plan.Flags(c.Name, c.signal), 0, func() string { return "what containers wait for" })
+}
+
+// traceFlags returns the flags of the containers whose commands get a trace: all containers
+// of a pod have the same one.
+func (w *wrapping) traceFlags() []string {
+	if w.trace == nil {
+		var warnings []Warning
+		w.trace, warnings = findTrace(w.pod.Pod)
+		w.warn(warnings...)
+	}
+	return w.trace
+}
+
+// checkVariables refuses a container whose own variable would have the place of ours: the
+// command doesn't get ours. Another webhook may have put other args in the place of the
+// supervisor's since an earlier call, so the variable of a prepared container can be ours.
+func (c *container) checkVariables() error {
+	if !c.tracesPod {
+		return nil
+	}
+	for _, v := range c.Env {
+		if v.Name == podUIDVariable && (!isPodUID(v) || !isPrepared(c.Container)) {
+			return refuse(NameCollision, "adding variable %s to container %q: the container has a variable of this name; rename it, or set trace.%s/%s to false", podUIDVariable, c.Name, annotation.Domain, c.Name)
+		}
+	}
+	return nil
 }
 
 // optionContext returns what the options of a container depend on.

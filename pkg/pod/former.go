@@ -81,8 +81,24 @@ func unwrappedWords(c *corev1.Container) (_ words, known bool, err error) {
 	}
 }
 
+// ownArgv returns the argv that a container sets by itself, nil if only its image determines
+// what it runs. The kubelet treats an empty list like an unset one.
+func ownArgv(c *corev1.Container) []string {
+	if len(c.Command) == 0 {
+		return nil
+	}
+	return slices.Concat(c.Command, c.Args)
+}
+
 func startsWith(argv, command []string) bool {
 	return len(argv) >= len(command) && slices.Equal(argv[:len(command)], command)
+}
+
+// hasOurPodUID reports whether an earlier call has given a container the variable, by the flags
+// that it has left: the author may have set the same variable.
+func (c *container) hasOurPodUID() bool {
+	flags := c.Args[:max(0, slices.Index(c.Args, "--"))]
+	return isPrepared(c.Container) && slices.Contains(flags, traceOfPod)
 }
 
 // ourFlag matches a flag as all releases write it, in one word with its value, so that

@@ -233,6 +233,14 @@ func pauseFlags(value string, c optionContext) ([]string, error) {
 	return []string{c.flag + strings.Join(list, ",")}, nil
 }
 
+func traceFlags(value string, c optionContext) ([]string, error) {
+	on, err := parseBool(value)
+	if err != nil || !on || c.trace == nil {
+		return nil, err
+	}
+	return c.trace(), nil
+}
+
 func parseBool(value string) (on bool, _ error) {
 	switch value {
 	case "true":

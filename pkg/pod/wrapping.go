@@ -50,6 +50,7 @@ type container struct {
 	// wasUnwrapped reports whether an earlier call has left it unwrapped, by the pod's status.
 	wasUnwrapped bool
 	flags        []string // of its supervisor
+	tracesPod    bool     // whether its trace begins with the pod, whose UID a variable has
 	added        int      // bytes of the flags and their values, see maxAdded
 	// What a registry has said: the image, pinned, and the stop signal, both "" if they
 	// are the usual ones, and the failed lookup for which the container runs unwrapped.

@@ -66,6 +66,18 @@ func (c *container) write(to *corev1.Container) {
 	}
 }
 
+// putPodUID gives a container the variable if its trace begins with the pod, and takes it
+// away where an earlier call has given it.
+func (c *container) putPodUID(to *corev1.Container) {
+	has := slices.ContainsFunc(to.Env, isPodUID)
+	switch {
+	case c.tracesPod && !has:
+		to.Env = append(to.Env, podUID())
+	case !c.tracesPod && has && c.hasOurPodUID():
+		to.Env = slices.DeleteFunc(to.Env, isPodUID)
+	}
+}
+
 // warnOfTools warns, once, of the tools that newly wrapped containers lack.
 func (w *wrapping) warnOfTools(box *toolbox) {
 	if !box.warned {
