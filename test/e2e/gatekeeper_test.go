@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -180,24 +179,6 @@ spec:
   match: {kinds: [{apiGroups: [""], kinds: [Pod]}], namespaces: [%s, %s]}
 `, namespace, plain))...)
 
-	p := askingPod("unlimited", busybox(t, "main", "true"))
-	for _, where := range []string{plain, namespace} {
-		var refusal error
-		eventually(t, 2*time.Minute, "Gatekeeper to refuse the pod", func() error {
-			if _, refusal = wouldBecome(t, where, p); refusal == nil {
-				return errors.New("it admits the pod")
-			}
-			return nil
-		})
-		require.ErrorContains(t, refusal, `admission webhook "validation.gatekeeper.sh" denied the request`)
-		require.ErrorContains(t, refusal, "[e2e-limited] container <main> has no memory limit")
-		require.ErrorContains(t, refusal, "[e2e-limited] container <main> may escalate its privileges")
-	}
-
-	// What we add keeps the rules that the pod keeps.
-	main := &p.Spec.Containers[0]
-	main.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-	main.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}
-	requireWrapped(t, createPod(t, namespace, p), "main")
-	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "unlimited").Status.Phase)
+	requireOnlyLimitedPods(t, "Gatekeeper", plain, namespace, `admission webhook "validation.gatekeeper.sh" denied the request`,
+		"[e2e-limited] container <main> has no memory limit", "[e2e-limited] container <main> may escalate its privileges")
 }

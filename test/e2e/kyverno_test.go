@@ -7,14 +7,12 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/entrypointer/entrypointer/test/framework"
@@ -107,23 +105,6 @@ func TestAPolicyOfKyvernoRefusesAWrappedPodInItsOwnWords(t *testing.T) {
       pattern: {spec: {=(initContainers): [&each {resources: {limits: {memory: "?*"}}, securityContext: {allowPrivilegeEscalation: false}}], containers: [*each]}}`
 	apply(t, parsed(t, fmt.Sprintf(kyvernoPolicy, "limited", plain, limited)+fmt.Sprintf(kyvernoPolicy, "limited", namespace, limited))...)
 
-	p := askingPod("unlimited", busybox(t, "main", "true"))
-	for _, where := range []string{plain, namespace} {
-		var refusal error
-		eventually(t, 2*time.Minute, "Kyverno to refuse the pod", func() error {
-			if _, refusal = wouldBecome(t, where, p); refusal == nil {
-				return errors.New("it admits the pod")
-			}
-			return nil
-		})
-		require.ErrorContains(t, refusal, `admission webhook "validate.kyverno.svc-fail" denied the request`)
-		require.ErrorContains(t, refusal, "every container has a memory limit, and escalates no privileges")
-	}
-
-	// What we add keeps the rules that the pod keeps.
-	main := &p.Spec.Containers[0]
-	main.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-	main.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}
-	requireWrapped(t, createPod(t, namespace, p), "main")
-	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "unlimited").Status.Phase)
+	requireOnlyLimitedPods(t, "Kyverno", plain, namespace, `admission webhook "validate.kyverno.svc-fail" denied the request`,
+		"every container has a memory limit, and escalates no privileges")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -87,7 +88,8 @@ func apply(t *testing.T, objects ...*unstructured.Unstructured) {
 	file := filepath.Join(t.TempDir(), "objects.json")
 	require.NoError(t, os.WriteFile(file, list.Bytes(), 0o600))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		// Kyverno's namespace takes minutes to go on a busy machine.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		if _, err := framework.Run(ctx, "kubectl", "delete", "--ignore-not-found", "-f", file); err != nil {
 			t.Errorf("deleting what the test has applied: %v", err)
@@ -152,4 +154,29 @@ func argsOf(t *testing.T, p *corev1.Pod, container string) []string {
 	require.GreaterOrEqual(t, at, 0, "container %s of pod %s", container, p.Name)
 	args := p.Spec.Containers[at].Args
 	return args[slices.Index(args, "--")+1:]
+}
+
+// requireOnlyLimitedPods sees that a project refuses a pod without a memory limit whose container
+// may escalate its privileges, in its own words, where pods are wrapped and where they aren't;
+// and that a pod which keeps these rules still keeps them wrapped, and runs.
+func requireOnlyLimitedPods(t *testing.T, project, plain, wrapped string, words ...string) {
+	t.Helper()
+	p := askingPod("unlimited", busybox(t, "main", "true"))
+	for _, where := range []string{plain, wrapped} {
+		var refusal error
+		eventually(t, 2*time.Minute, project+" to refuse the pod", func() error {
+			if _, refusal = wouldBecome(t, where, p); refusal == nil {
+				return errors.New("it admits the pod")
+			}
+			return nil
+		})
+		for _, said := range words {
+			require.ErrorContains(t, refusal, said)
+		}
+	}
+	main := &p.Spec.Containers[0]
+	main.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	main.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}
+	requireWrapped(t, createPod(t, wrapped, p), "main")
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, wrapped, "unlimited").Status.Phase)
 }
