@@ -71,6 +71,7 @@ help:
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
 	@echo 'make release VERSION=v0.1.0  images and a Helm chart in REPOSITORY, or the registry of the cluster, and a folder dist/VERSION; KEY=FILE signs them'
 	@echo 'make e2e-release   installs releases by kubectl and by Helm; afterwards, make deploy installs this checkout'
+	@echo 'make e2e-release-sample  those of them that need neither Helm nor cosign'
 	@echo 'make release-twice  that two clones make the same release, which compiles everything once more'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it; KUBERNETES=1.34, TEKTON=1.0 and KNATIVE=0.47 are other versions, for the other targets, too'
 	@echo 'make down    no cluster, and nothing left of it'
@@ -86,7 +87,7 @@ examples: deploy
 	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test test-all
-test: lint unit e2e-sample page equality-sample
+test: lint unit e2e-sample page equality-sample e2e-release-sample
 test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
@@ -297,16 +298,25 @@ release: $(if $(REPOSITORY),$(KO),up $(ko)) $(if $(KEY),$(COSIGN))
 	@$(if $(REPOSITORY),KO_DOCKER_REPO=$(REPOSITORY),$(in-cluster)) go run ./hack/release -version $(VERSION) \
 		-folder $(or $(FOLDER),dist/$(VERSION)) -ko $(if $(REPOSITORY),$(KO),$(or $(ko),ko)) $(if $(KEY),-key $(KEY) -cosign $(COSIGN)) $(ARGS)
 
-# Two signed releases of this commit, and the tests that install them in place of what is
-# installed. Afterwards, the injector isn't installed. The key is made for it.
+# Two releases of this commit in a folder RELEASES: (1) are further flags, (2) is a command before.
+define two-releases
+export RELEASES=$$(mktemp -d) && trap 'rm -r "$$RELEASES"' EXIT && $(2) for version in v0.0.0-rc.1 v0.0.0-rc.2; do \
+	go run ./hack/release -version $$version -folder $$RELEASES/$$version -ko $(or $(ko),ko) -image-platforms linux/$$(go env GOARCH) -plugin-platforms linux/$$(go env GOARCH) $(1) || exit 1; done
+endef
+
+# They are signed, with a key that is made for it, and the tests install them in place of what is
+# installed. Afterwards, the injector isn't installed.
 .PHONY: e2e-release
 e2e-release: up $(ko) $(COSIGN)
 	go build -C test/chart -o $(CACHE)/tools/helm helm.sh/helm/v4/cmd/helm
-	@$(in-cluster) export RELEASES=$$(mktemp -d) HELM=$(CACHE)/tools/helm COSIGN=$(COSIGN) COSIGN_PASSWORD=e2e && trap 'rm -r "$$RELEASES"' EXIT && \
-		$(COSIGN) generate-key-pair --output-key-prefix $$RELEASES/cosign && \
-		for version in v0.0.0-rc.1 v0.0.0-rc.2; do \
-			go run ./hack/release -version $$version -folder $$RELEASES/$$version -ko $(or $(ko),ko) -key $$RELEASES/cosign.key -cosign $(COSIGN) -image-platforms linux/$$(go env GOARCH) -plugin-platforms linux/$$(go env GOARCH) || exit 1; \
-		done && go test -vet=off -tags e2e -count 1 -timeout 40m ./test/release $(ARGS)
+	@$(in-cluster) export HELM=$(CACHE)/tools/helm COSIGN=$(COSIGN) COSIGN_PASSWORD=e2e && \
+		$(call two-releases,-key $$RELEASES/cosign.key -cosign $(COSIGN),$(COSIGN) generate-key-pair --output-key-prefix $$RELEASES/cosign && ) && \
+		go test -vet=off -tags e2e -count 1 -timeout 40m ./test/release $(ARGS)
+
+# The way by YAML alone, which needs neither Helm nor cosign.
+.PHONY: e2e-release-sample
+e2e-release-sample: up $(ko)
+	@$(in-cluster) $(two-releases) && go test -vet=off -tags e2e -count 1 -timeout 20m ./test/release -run AReleaseAlone $(ARGS)
 
 .PHONY: release-twice
 release-twice: up $(ko)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the Makefile sets.
+// What the Makefile sets. Without Helm, there is no chart to remove.
 var (
 	folder     = os.Getenv("RELEASES")       // has a folder for each version
 	repository = os.Getenv("KO_DOCKER_REPO") // has the chart
