@@ -77,3 +77,16 @@ func TestAWrongObjectOrPortIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "use another --port")
 	require.Equal(t, exitFailure, exitCode(err))
 }
+
+// TestAWrongTemplateOfTracesIsAMistakeOfTheUser has one by the flag, and one by the variable.
+func TestAWrongTemplateOfTracesIsAMistakeOfTheUser(t *testing.T) {
+	config := kubeconfig(t, http.NotFoundHandler())
+	_, _, err := runsCommand(uiCommand(), "", "--kubeconfig", config, "--trace-url", "https://jaeger.example/")
+	require.ErrorContains(t, err, "--trace-url: reading the template")
+	require.ErrorContains(t, err, "it has no {traceID}")
+	require.Equal(t, exitUsage, exitCode(err))
+	t.Setenv("ENTRYPOINTER_TRACE_URL", "file:///{traceID}")
+	_, _, err = runsCommand(uiCommand(), "", "--kubeconfig", config)
+	require.ErrorContains(t, err, "ENTRYPOINTER_TRACE_URL: reading the template")
+	require.ErrorContains(t, err, "http or https")
+}

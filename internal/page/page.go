@@ -26,6 +26,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/runs"
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 )
 
 //go:embed assets
@@ -48,6 +49,8 @@ type Options struct {
 	Statuses func(*objects.Client) *podstatus.Reader
 	// Logs shows the logs of runs. Without it, pages have none.
 	Logs *logview.Views
+	// Traces makes the links to the traces of runs. Without it, pages have none.
+	Traces tracelink.Template
 	// Now returns the time, time.Now by default.
 	Now func() time.Time
 }

@@ -41,11 +41,11 @@ const (
 )
 
 // served returns the page of a cluster behind its gate.
-func served(t *testing.T, cluster http.Handler) http.Handler {
+func served(t *testing.T, cluster http.Handler, changes ...func(*page.Options)) http.Handler {
 	t.Helper()
 	logs := logview.New(logview.Options{Dir: t.TempDir()})
 	t.Cleanup(logs.Close)
-	return page.Gate(token, port, page.New(page.Options{
+	o := page.Options{
 		Logs:   logs,
 		Client: objectstest.Client(t, pagetest.Namespace, cluster), Base: "/" + token,
 		Now: func() time.Time { return pagetest.Now },
@@ -54,7 +54,11 @@ func served(t *testing.T, cluster http.Handler) http.Handler {
 				return nil, errors.New("no supervisor answers")
 			}}
 		},
-	}))
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	return page.Gate(token, port, page.New(o))
 }
 
 // get returns the response to a request for a path behind the token.

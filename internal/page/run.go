@@ -55,6 +55,7 @@ type runView struct {
 	Zooms    []int
 	Log      template.HTML
 	Empty    bool
+	Trace    *link // of all pods, nil if they have none, or several
 }
 
 // A link is a text with an address.
@@ -80,6 +81,7 @@ type podView struct {
 	timeline.PodChart
 
 	Href  string // of the page of the pod, "" on that page
+	Trace *link  // nil if that of the run leads there, too
 	Lanes []lane
 }
 
@@ -136,6 +138,7 @@ func (s *server) serveRun(w http.ResponseWriter, q question) error {
 	if s.Logs != nil {
 		view.Log = logview.Section(s.Path(q.client.Namespace, &q.target) + "logs/")
 	}
+	view.Trace = s.traceOfAll(told.Pods)
 	s.draw(view, q, told.Chart())
 	return s.render(w, http.StatusOK, "run", view)
 }
@@ -208,6 +211,9 @@ func (s *server) drawPod(v *runView, q question, p timeline.PodChart, id string)
 	drawn := podView{PodChart: p}
 	if named, err := target.Parse(target.Pod+"/"+p.Name, target.All()); err == nil && named.String() != q.target.String() {
 		drawn.Href = s.Path(q.client.Namespace, &named)
+	}
+	if v.Trace == nil {
+		drawn.Trace = s.traceLink(p.TraceID)
 	}
 	for row, l := range p.Lanes {
 		one := lane{Lane: l}

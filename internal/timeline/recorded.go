@@ -15,16 +15,17 @@ import (
 
 // An event is a line of the stream events (docs/reference.md#events).
 type event struct {
-	Time       time.Time `json:"time"`
-	Event      string    `json:"event"`
-	File       string    `json:"file"`
-	Dependency string    `json:"dependency"`
-	Outcome    string    `json:"outcome"`
-	Argv0      string    `json:"argv0"`
-	At         string    `json:"at"`
-	Signal     string    `json:"signal"`
-	Reason     string    `json:"reason"`
-	ExitCode   *int      `json:"exitCode"`
+	Time        time.Time `json:"time"`
+	Event       string    `json:"event"`
+	TraceParent string    `json:"traceparent"`
+	File        string    `json:"file"`
+	Dependency  string    `json:"dependency"`
+	Outcome     string    `json:"outcome"`
+	Argv0       string    `json:"argv0"`
+	At          string    `json:"at"`
+	Signal      string    `json:"signal"`
+	Reason      string    `json:"reason"`
+	ExitCode    *int      `json:"exitCode"`
 }
 
 // stopSignals are the signals by which runtimes and people stop a container.
@@ -47,6 +48,7 @@ func recorded(record logreader.Record, before prelude, now time.Time) Life {
 		if l.began.IsZero() {
 			l.began = e.Time
 		}
+		l.identify(e)
 		if !l.prepares(e, before) {
 			l.runs(e)
 		}

@@ -49,6 +49,7 @@ func (t *Timeline) tell(w witnessed) Pod {
 		for _, s := range c.Spans {
 			told.add(s.source)
 		}
+		told.TraceID = cmp.Or(told.TraceID, traceOf(&c, &specs[at], string(w.Object.UID)))
 		told.Containers = append(told.Containers, c)
 	}
 	return told

@@ -53,6 +53,9 @@ type Pod struct {
 	Gone bool `json:"gone,omitempty"`
 	// Who tells its times: log service, supervisor, Tekton, TaskRun, kubelet or Events.
 	Sources []Source `json:"sources,omitempty"`
+	// The id of the trace in which its commands work by the option trace, 32 hexadecimal digits.
+	// It is absent if it isn't known, or if the trace isn't recorded.
+	TraceID string `json:"traceId,omitempty"`
 	// What it spent time on while none of its containers did anything.
 	Spans []Span `json:"spans,omitempty"`
 	// Its init containers, and then its containers.
@@ -88,6 +91,7 @@ type Life struct {
 	Spans []Span `json:"spans,omitempty"`
 
 	began time.Time
+	trace string // the id of its trace, "" if its events have none
 }
 
 // A Source is who knows the times of a life.

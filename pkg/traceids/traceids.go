@@ -104,6 +104,17 @@ func Parse(traceparent string) (p Parent, ok bool) {
 	return p, true
 }
 
+// From parses what names a trace: the header traceparent, or the UID of the object with which
+// the trace begins. Such a trace has no span above, and is recorded. ok is false for anything
+// else.
+func From(text string) (p Parent, ok bool) {
+	if p, ok = Parse(text); ok {
+		return p, true
+	}
+	id, ok := Of(text)
+	return Parent{Trace: id, Flags: Sampled}, ok
+}
+
 // String returns the header traceparent, of version 00.
 func (p Parent) String() string {
 	b := append(make([]byte, 0, parentLength), "00-"...)

@@ -146,3 +146,18 @@ func FuzzWhatIsPassedOnIsValid(f *testing.F) {
 		}
 	})
 }
+
+func TestATraceIsNamedByAHeaderOrAUID(t *testing.T) {
+	for text, want := range map[string]string{
+		"00-" + trace + "-" + span + "-00":     "00-" + trace + "-" + span + "-00",
+		"0af76519-16cd-43dd-8448-eb211c80319c": "00-" + trace + "-0000000000000000-01",
+		trace:                                  "",
+		"":                                     "",
+	} {
+		parent, ok := traceids.From(text)
+		require.Equal(t, want != "", ok, text)
+		if ok {
+			require.Equal(t, want, parent.String())
+		}
+	}
+}

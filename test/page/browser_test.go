@@ -25,6 +25,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/page"
 	"github.com/entrypointer/entrypointer/internal/page/pagetest"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 )
 
 // patience bounds a test in a browser, on a machine that is busy with other tests.
@@ -141,8 +142,10 @@ func serve(t *testing.T, cluster *pagetest.Cluster) string {
 	require.NoError(t, err)
 	token := page.NewToken()
 	logs := logview.New(logview.Options{Dir: t.TempDir()})
+	traces, err := tracelink.Parse("https://jaeger.example/trace/{traceID}")
+	require.NoError(t, err)
 	handler := page.Gate(token, port, page.New(page.Options{
-		Client: objectstest.Client(t, pagetest.Namespace, cluster), Base: "/" + token, Logs: logs,
+		Client: objectstest.Client(t, pagetest.Namespace, cluster), Base: "/" + token, Logs: logs, Traces: traces,
 		Now: func() time.Time { return pagetest.Now },
 		Statuses: func(c *objects.Client) *podstatus.Reader {
 			return &podstatus.Reader{Client: *c, Exec: func(context.Context, string, string, ...string) ([]byte, error) {

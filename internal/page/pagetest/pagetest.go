@@ -33,6 +33,9 @@ var (
 	Now  = Noon.Add(10 * time.Minute)
 )
 
+// ReleaseTrace is the id of the trace of the PipelineRun.
+const ReleaseTrace = "0af7651916cd43dd8448eb211c80319c"
+
 // Hostile is what a tenant could have others read: markup, and characters that hide or
 // reorder others.
 const Hostile = `</title><script>alert(1)</script><img src=x onerror="alert(2)">'"&` + "\u202e\x1b[31m"
@@ -213,7 +216,7 @@ func (c *Cluster) addTaskRun(task string, created int, steps ...step) {
 	labels := map[string]string{"tekton.dev/taskRun": name, "tekton.dev/pipelineRun": "release", "tekton.dev/pipelineTask": task}
 	var containers []corev1.Container
 	for _, s := range steps {
-		containers = append(containers, wrapped("step-"+s.name))
+		containers = append(containers, wrapped("step-"+s.name, "-trace=00-"+ReleaseTrace+"-b7ad6b7169203331-01"))
 	}
 	p := newPod(name+"-pod", labels, created, "TaskRun/"+name, containers...)
 	p.Status.Phase = corev1.PodSucceeded
@@ -231,7 +234,7 @@ func (c *Cluster) addTaskRun(task string, created int, steps ...step) {
 		}
 		code := fmt.Sprintf(`"exitCode":%d`, s.code)
 		c.streams = append(c.streams, stream{"events", p.Name, "step-" + s.name, labels, after(s.start), []string{
-			event(s.start, "waiting", `"file":"`+file+`"`), event(s.began-1, "waited", `"outcome":"met"`), event(s.began, "started", `"argv0":"/tekton/bin/entrypoint"`),
+			event(s.start, "waiting", `"file":"`+file+`"`, `"traceparent":"00-`+ReleaseTrace+fmt.Sprintf(`-%016x-01"`, s.start)), event(s.began-1, "waited", `"outcome":"met"`), event(s.began, "started", `"argv0":"/tekton/bin/entrypoint"`),
 			event(s.over, "exited", code), event(s.over+38, "finished", `"reason":"Exited"`, code),
 		}}, stream{"stdout", p.Name, "step-" + s.name, labels, after(s.start), []string{"step " + s.name + " begins", "\x1b[32mok\x1b[0m " + s.name, "it ends with exit code " + fmt.Sprint(s.code)}})
 	}
@@ -343,4 +346,12 @@ func (c *Cluster) addHostile() {
 	p.Status.ContainerStatuses[0].State.Terminated.Message = Hostile
 	p.Status.ContainerStatuses[0].State.Terminated.Reason = Hostile
 	c.lists["pods"]["hostile"] = p
+}
+
+// TracedPod is a pod of the Deployment whose trace begins with the pod.
+func TracedPod(name string) corev1.Pod {
+	p := newPod(name, map[string]string{"app": "web"}, 60, "ReplicaSet/web-7f9c", wrapped("api", "-trace=env:ENTRYPOINTER_POD_UID"))
+	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "api", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(62)}}}}
+	return p
 }

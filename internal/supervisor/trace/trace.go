@@ -43,10 +43,7 @@ func (o *Options) setTrace(value string) string {
 		return launch.CheckName(name)
 	}
 	var ok bool
-	if o.parent, ok = traceids.Parse(value); ok {
-		return ""
-	}
-	if o.parent, ok = of(value); ok {
+	if o.parent, ok = traceids.From(value); ok {
 		return ""
 	}
 	return "no trace: use a header traceparent of W3C Trace Context, the UID of a Kubernetes object, or env: and the name of a variable"
