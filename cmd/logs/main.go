@@ -26,6 +26,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/export"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 	"github.com/entrypointer/entrypointer/internal/version"
 )
 
@@ -56,6 +57,10 @@ func main() {
 	flag.StringVar(&s.listenProxied, "listen-proxied", ":8444", "the address to serve users on for whom the API server asks (an APIService), over TLS with its front proxy's certificate")
 	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
 	addExportFlags(&s.export, &s.traces)
+	flag.Func("trace-url", "where users find a trace, for the links of kubectl entrypointer ui: a URL with "+tracelink.Placeholder+" in the place of the id of the trace, such as https://jaeger.example/trace/"+tracelink.Placeholder, func(value string) (err error) {
+		s.traceURL, err = tracelink.Parse(value)
+		return err
+	})
 	kubeconfig := flag.String("kubeconfig", "", "the path of a kubeconfig, outside of a cluster")
 	version.AddFlag("logs")
 	flag.Parse()

@@ -27,6 +27,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/notices"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 	"github.com/entrypointer/entrypointer/internal/version"
 )
 
@@ -34,6 +35,7 @@ import (
 type settings struct {
 	directory, bucket, listen, listenProxied, probes string
 	export, traces                                   export.Options // without a URL, nothing is sent on
+	traceURL                                         tracelink.Template
 }
 
 // clients are the clients of the API server.
@@ -65,9 +67,10 @@ func listen(ctx context.Context, s settings) (pods, proxied, probes net.Listener
 }
 
 // newService returns the service of a store, whose users a reviewer authenticates.
-func newService(store *streams.Store, reviewer *identity.Reviewer, logger *slog.Logger, registry *prometheus.Registry) *api.Server {
+func newService(store *streams.Store, reviewer *identity.Reviewer, traces tracelink.Template, logger *slog.Logger, registry *prometheus.Registry) *api.Server {
 	service := api.New(store, reviewer, logger)
 	service.Permit(reviewer)
+	service.LinkTraces(traces)
 	service.RegisterMetrics(registry)
 	return service
 }
@@ -158,7 +161,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	reviewer := identity.New(client, logger)
-	service, front := newService(store, reviewer, logger, registry), frontproxy.New()
+	service, front := newService(store, reviewer, s.traceURL, logger, registry), frontproxy.New()
 	maintenance, notifier := newKeeper(store, bucket, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
 	service.Limit(maintenance)
 	service.Notify(notifier)

@@ -57,6 +57,8 @@ type cluster struct {
 	store  *streams.Store
 	client *Client
 
+	service *api.Server
+
 	mu    sync.Mutex
 	phase string // of all pods
 	// containers has the containerStatuses of a pod, as JSON.
@@ -81,6 +83,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, store: store, phase: "Running", containers: map[string]string{}, specs: map[string]string{}, inits: map[string]string{}}
 	replica := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler))
 	replica.Permit(fakeAuthenticator{})
+	c.service = replica
 	service := replica.Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()

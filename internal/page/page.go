@@ -49,7 +49,8 @@ type Options struct {
 	Statuses func(*objects.Client) *podstatus.Reader
 	// Logs shows the logs of runs. Without it, pages have none.
 	Logs *logview.Views
-	// Traces makes the links to the traces of runs. Without it, pages have none.
+	// Traces makes the links to the traces of runs. Without it, the log service is asked where
+	// they are.
 	Traces tracelink.Template
 	// Now returns the time, time.Now by default.
 	Now func() time.Time
@@ -61,6 +62,7 @@ type server struct {
 
 	views map[string]*template.Template
 	kept  podstatus.Kept
+	found keptTemplate
 }
 
 // New returns a handler that serves the page.

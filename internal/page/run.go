@@ -23,6 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/runs"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/timeline"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 )
 
 const (
@@ -56,6 +57,7 @@ type runView struct {
 	Log      template.HTML
 	Empty    bool
 	Trace    *link // of all pods, nil if they have none, or several
+	traces   tracelink.Template
 }
 
 // A link is a text with an address.
@@ -138,7 +140,8 @@ func (s *server) serveRun(w http.ResponseWriter, q question) error {
 	if s.Logs != nil {
 		view.Log = logview.Section(s.Path(q.client.Namespace, &q.target) + "logs/")
 	}
-	view.Trace = s.traceOfAll(told.Pods)
+	view.traces = s.traces(q, told.Pods)
+	view.Trace = view.traceOfAll(told.Pods)
 	s.draw(view, q, told.Chart())
 	return s.render(w, http.StatusOK, "run", view)
 }
@@ -213,7 +216,7 @@ func (s *server) drawPod(v *runView, q question, p timeline.PodChart, id string)
 		drawn.Href = s.Path(q.client.Namespace, &named)
 	}
 	if v.Trace == nil {
-		drawn.Trace = s.traceLink(p.TraceID)
+		drawn.Trace = v.traceLink(p.TraceID)
 	}
 	for row, l := range p.Lanes {
 		one := lane{Lane: l}

@@ -3,21 +3,64 @@
 
 package page
 
-import "github.com/entrypointer/entrypointer/internal/timeline"
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
 
-// traceLink returns a link to a trace, nil if its id isn't known, or if the operator hasn't said
-// where traces are.
-func (s *server) traceLink(id string) *link {
-	address := s.Traces.Address(id)
+	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/timeline"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
+)
+
+const (
+	// tracesPatience is how long the log service may take to say where traces are.
+	tracesPatience = 5 * time.Second
+	// tracesKept is how long its answer counts, also that it gives none.
+	tracesKept = time.Minute
+)
+
+// A keptTemplate is what the log service has said of where traces are.
+type keptTemplate struct {
+	mu       sync.Mutex
+	template tracelink.Template
+	until    time.Time
+}
+
+// traces returns where the traces of pods are. The log service is asked if one of them has a
+// trace, and without its answer, there are no links.
+func (s *server) traces(q question, pods []timeline.Pod) tracelink.Template {
+	isTraced := slices.ContainsFunc(pods, func(p timeline.Pod) bool { return p.TraceID != "" })
+	if s.Traces != (tracelink.Template{}) || !isTraced {
+		return s.Traces
+	}
+	s.found.mu.Lock()
+	defer s.found.mu.Unlock()
+	if now := time.Now(); now.After(s.found.until) {
+		ctx, cancel := context.WithTimeout(q.Context(), tracesPatience)
+		defer cancel()
+		client := &logreader.Client{REST: q.client.REST, Namespace: q.client.Namespace}
+		s.found.template, _ = client.Traces(ctx)
+		if q.Context().Err() == nil { // the browser has waited for the answer
+			s.found.until = now.Add(tracesKept)
+		}
+	}
+	return s.found.template
+}
+
+// traceLink returns a link to a trace, nil if its id isn't known, or where traces are.
+func (v *runView) traceLink(id string) *link {
+	address := v.traces.Address(id)
 	if address == "" {
 		return nil
 	}
-	return &link{"Trace at " + s.Traces.Host(), address}
+	return &link{"Trace at " + v.traces.Host(), address}
 }
 
 // traceOfAll returns a link to the trace of pods that all have the same. Pods without a trace
 // don't count.
-func (s *server) traceOfAll(pods []timeline.Pod) *link {
+func (v *runView) traceOfAll(pods []timeline.Pod) *link {
 	id := ""
 	for _, p := range pods {
 		if p.TraceID != "" && id != "" && p.TraceID != id {
@@ -27,5 +70,5 @@ func (s *server) traceOfAll(pods []timeline.Pod) *link {
 			id = p.TraceID
 		}
 	}
-	return s.traceLink(id)
+	return v.traceLink(id)
 }

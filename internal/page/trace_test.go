@@ -4,7 +4,9 @@
 package page_test
 
 import (
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,4 +77,32 @@ func TestATemplateIsEscaped(t *testing.T) {
 	t.Parallel()
 	body := get(served(t, pagetest.New(), tracesAt(t, `https://grafana.example/explore?left={"q":"{traceID}"}&x='><script>`)), release).Body.String()
 	require.Equal(t, map[string]string{`https://grafana.example/explore?left=%7b%22q%22:%22` + pagetest.ReleaseTrace + `%22%7d&x=%27%3e%3cscript%3e`: "Trace at grafana.example"}, elsewhere(t, body))
+}
+
+// TestTheLogServiceSaysWhereTracesAre has an operator say it, once for all users, and a user say
+// something else.
+func TestTheLogServiceSaysWhereTracesAre(t *testing.T) {
+	t.Parallel()
+	cluster := pagetest.New()
+	cluster.LinkTraces("https://jaeger.example/trace/{traceID}")
+	var asked atomic.Int32
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/apis/logs.entrypointer.dev/v1alpha1" {
+			asked.Add(1)
+		}
+		cluster.ServeHTTP(w, r)
+	})
+	handler := served(t, counted)
+	require.Empty(t, elsewhere(t, get(handler, "/namespaces/team-a/job/report/").Body.String()))
+	require.Zero(t, asked.Load(), "the Job isn't traced")
+	for range 3 {
+		require.Equal(t, map[string]string{"https://jaeger.example/trace/" + pagetest.ReleaseTrace: "Trace at jaeger.example"}, elsewhere(t, get(handler, release).Body.String()))
+	}
+	require.EqualValues(t, 1, asked.Load(), "the answer is kept")
+	users := served(t, counted, tracesAt(t, "https://grafana.example/{traceID}"))
+	require.Equal(t, map[string]string{"https://grafana.example/" + pagetest.ReleaseTrace: "Trace at grafana.example"}, elsewhere(t, get(users, release).Body.String()))
+	require.EqualValues(t, 1, asked.Load(), "the user has said it")
+	cluster.LinkTraces("javascript:alert('{traceID}')")
+	require.Empty(t, elsewhere(t, get(served(t, counted), release).Body.String()))
+	require.EqualValues(t, 2, asked.Load())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/loglist"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 )
 
 // ErrNotProxy says that a request below /apis doesn't come from the API server, so its
@@ -32,8 +33,8 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	const root = "/apis/" + endpoint.Group + "/" + endpoint.Version
 	reads := readAPI{s, front.User}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+root, discover)
-	mux.HandleFunc("GET "+root+"/{$}", discover)
+	mux.HandleFunc("GET "+root, s.discover)
+	mux.HandleFunc("GET "+root+"/{$}", s.discover)
 	for path, handle := range map[string]handler{
 		"/logs":           reads.listEither,
 		"/logs/{id}":      reads.getEither,
@@ -83,7 +84,7 @@ func refuseAllNamespaces(http.ResponseWriter, *http.Request) error {
 // them alone: to delete a namespace needs the verb delete of a resource, to collect garbage
 // delete, list and watch, and a quota create as well. So logs outlast their namespace, and
 // kubectl delete works without it.
-func discover(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) discover(w http.ResponseWriter, _ *http.Request) {
 	list := metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: endpoint.Group + "/" + endpoint.Version,
@@ -98,8 +99,11 @@ func discover(w http.ResponseWriter, _ *http.Request) {
 		}
 		list.APIResources = append(list.APIResources, resource)
 	}
-	writeJSON(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, loglist.Discovery{APIResourceList: list, TraceURL: s.traces.String()})
 }
+
+// LinkTraces has API discovery say where traces are, before the service serves.
+func (s *Server) LinkTraces(at tracelink.Template) { s.traces = at }
 
 // kubernetesStatus returns a problem as the Status that Kubernetes clients expect.
 func kubernetesStatus(p *problem) any {

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/loglist"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 )
 
 // A proxy is a FrontProxy that trusts a header of the test.
@@ -107,4 +111,16 @@ func TestKubernetesClientsDiscoverTheAPI(t *testing.T) {
 			{"name":"logs/hold","singularName":"","namespaced":true,"kind":"Log","verbs":["create","delete"]}]}`, got.body)
 	}
 	require.Equal(t, http.StatusNotFound, s.aggregated(&proxy{}, "/namespaces/tenant/pods", "tenant").status)
+}
+
+func TestDiscoverySaysWhereTracesAre(t *testing.T) {
+	s := serve(t, 1)
+	template, err := tracelink.Parse("https://jaeger.example/trace/{traceID}")
+	require.NoError(t, err)
+	s.servers[0].LinkTraces(template)
+	var found loglist.Discovery
+	require.NoError(t, json.Unmarshal([]byte(s.aggregated(&proxy{ErrNotProxy}, "", "").body), &found))
+	require.Equal(t, template.String(), found.TraceURL)
+	require.Equal(t, "APIResourceList", found.Kind)
+	require.Len(t, found.APIResources, 4)
 }

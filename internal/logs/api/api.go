@@ -24,6 +24,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/tracelink"
 	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
@@ -127,6 +128,7 @@ type Server struct {
 	notices       Notices
 	exports       Exports
 	permissions   Permissions
+	traces        tracelink.Template // where they are
 	metrics       *metrics
 
 	stopFollowingOnce sync.Once

@@ -18,6 +18,14 @@ const (
 	ListKind   = "LogList"
 )
 
+// A Discovery is the answer to API discovery, which every user of the cluster may read.
+type Discovery struct {
+	metav1.APIResourceList `json:",inline"`
+	// TraceURL is the template of package tracelink by which the operator says where traces are,
+	// "" if that isn't said. Kubernetes' clients leave it aside.
+	TraceURL string `json:"traceURL,omitempty"`
+}
+
 // A Log says what logs there are of the pods of one name. Its name is that of the pods, its
 // UID that of the newest, its time of creation that of the first stream, and its labels those
 // of package loglabels.

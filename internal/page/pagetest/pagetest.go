@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/loglist"
 	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -47,6 +49,7 @@ type Cluster struct {
 	streams []stream
 	logged  []any
 	refused map[string]int // codes, by plural
+	traces  string         // the template of the log service
 }
 
 // New returns a Cluster with all stories.
@@ -77,6 +80,13 @@ func (c *Cluster) Refuse(plural string, code int) {
 	c.refused[plural] = code
 }
 
+// LinkTraces has the log service say where traces are.
+func (c *Cluster) LinkTraces(template string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.traces = template
+}
+
 // ServeHTTP implements the API server.
 func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
@@ -87,6 +97,8 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch code := c.refused[plural]; {
 	case code != 0:
 		objectstest.Refuse(w, code, fmt.Sprintf("%s is forbidden: User %q cannot list resource %q", plural, "jane", plural))
+	case r.URL.Path == "/apis/"+endpoint.Group+"/"+endpoint.Version:
+		objectstest.Respond(w, loglist.Discovery{TraceURL: c.traces})
 	case plural == "logs":
 		c.serveLogs(w, r, name)
 	case plural == "events":
