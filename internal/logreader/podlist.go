@@ -60,11 +60,15 @@ type PodLogs struct {
 	First time.Time `json:"first"`
 	// When the last one has.
 	Last time.Time `json:"last"`
+	// How many bytes the containers have printed, of those whose end is known: of all if complete is
+	// true and partial is false. It is absent if the log service is older than the plugin.
+	Bytes *int64 `json:"bytes,omitempty"`
 	// Whether all containers have ended, and everything has reached the log service.
 	Complete bool `json:"complete"`
 	// Whether the logs are kept until they are released, beyond retention and quota.
 	Held bool `json:"held"`
-	// Whether there are older streams, which pods, containers, runs and complete don't count.
+	// Whether there are older streams, which pods, containers, runs, bytes and complete don't
+	// count.
 	Partial bool `json:"partial"`
 }
 
@@ -135,7 +139,7 @@ func podLogs(item loglist.Log) PodLogs {
 	s := item.Status
 	return PodLogs{
 		Name: item.Name, Owner: s.Owner, Labels: item.Labels, Pods: s.Pods, Containers: s.Containers, Runs: s.Runs, Streams: s.Streams,
-		First: s.FirstStreamTime.UTC(), Last: s.LastStreamTime.UTC(), Complete: s.Complete, Held: s.Held, Partial: s.Partial,
+		First: s.FirstStreamTime.UTC(), Last: s.LastStreamTime.UTC(), Bytes: s.Bytes, Complete: s.Complete, Held: s.Held, Partial: s.Partial,
 	}
 }
 

@@ -52,3 +52,28 @@ func lasted(d time.Duration) string {
 	}
 	return duration.HumanDuration(d)
 }
+
+// size returns how much was printed for people, in a unit of which there are less than 1024, and
+// as a number of bytes. Both are "" if nothing is known of it.
+func size(p runs.Printed) (short, exact string) {
+	if !p.IsKnown || p.IsMore && p.Bytes == 0 {
+		return "", ""
+	}
+	exact = strconv.FormatInt(p.Bytes, 10) + " bytes"
+	amount, at := float64(p.Bytes), 0
+	for ; amount >= 1023.5 && at < len(units)-1; at++ { // 1024 once it is rounded
+		amount /= 1024
+	}
+	digits := 1
+	if at == 0 || amount >= 99.95 {
+		digits = 0
+	}
+	short = strconv.FormatFloat(amount, 'f', digits, 64) + " " + units[at]
+	if p.IsMore {
+		return "> " + short, "more than " + exact
+	}
+	return short, exact
+}
+
+// units are those of sizes, each 1024 times the one before.
+var units = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}

@@ -33,6 +33,7 @@ type listView struct {
 	First, Last, Found int
 	Previous, Next     string // addresses, "" without such a page
 	Hidden             int    // parts that aren't shown
+	Sized              bool   // whether it is known of a run how much it has printed
 	Absent             []string
 	Notes              []string
 }
@@ -51,6 +52,8 @@ type listed struct {
 	Href string
 	Took string
 	Ago  string
+	// Size is how much it has printed, and Bytes the same as an exact number; "" for unknown.
+	Size, Bytes string
 }
 
 func (s *server) serveRuns(w http.ResponseWriter, q question) error {
@@ -86,6 +89,8 @@ func (s *server) serveRuns(w http.ResponseWriter, q question) error {
 		case r.State == runs.Running:
 			one.Took = one.Ago + " so far"
 		}
+		one.Size, one.Bytes = size(r.Printed)
+		view.Sized = view.Sized || one.Size != ""
 		view.Runs = append(view.Runs, one)
 	}
 	return s.render(w, http.StatusOK, "runs", view)

@@ -253,6 +253,23 @@ func rows(t *testing.T, response *httptest.ResponseRecorder) (all []string) {
 	return all
 }
 
+// TestTheListTellsHowMuchARunHasPrinted has the PipelineRun of six steps, of which the log service
+// says 1,000 bytes each, and asks without a log service.
+func TestTheListTellsHowMuchARunHasPrinted(t *testing.T) {
+	t.Parallel()
+	cluster := pagetest.New()
+	handler := served(t, cluster)
+	const column, cell = `<th scope="col" class="number">Printed</th>`, `<td class="number" title="6000 bytes"><span aria-hidden="true">5.9 KiB</span><span class="unseen">6000 bytes</span></td><td>kept</td>`
+	body := get(handler, list).Body.String()
+	require.Contains(t, body, column)
+	require.Equal(t, 1, strings.Count(body, cell))
+	require.Contains(t, body, `<td class="number"></td><td></td></tr>`, "nothing is known of the Job")
+	cluster.Refuse("logs", http.StatusNotFound)
+	body = get(handler, list).Body.String()
+	require.Contains(t, body, "report")
+	require.NotContains(t, body, column)
+}
+
 // TestALongListHasPages follows the links from the newest to the oldest runs and back.
 func TestALongListHasPages(t *testing.T) {
 	t.Parallel()

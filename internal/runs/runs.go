@@ -35,6 +35,8 @@ const (
 	// patience is how long all lists may take, and logPatience that of the log service.
 	patience    = 30 * time.Second
 	logPatience = 15 * time.Second
+	// mostBytes bounds a sum of bytes.
+	mostBytes = 1 << 60
 	// mostAsked bounds the objects that are read one by one.
 	mostAsked = 50
 )
@@ -73,6 +75,27 @@ type Run struct {
 	Part bool
 	// Logged reports whether the log service has logs of it.
 	Logged bool
+	// Printed is how much its containers have printed.
+	Printed Printed
+}
+
+// A Printed is how many bytes containers have printed.
+type Printed struct {
+	Bytes int64
+	// IsKnown reports whether the log service counts bytes of it, and IsMore whether there are
+	// more: of containers whose end isn't known yet, or of pods that weren't listed.
+	IsKnown, IsMore bool
+}
+
+// add adds the bytes of a pod.
+func (p *Printed) add(l *logreader.PodLogs) {
+	if l.Bytes == nil {
+		p.IsMore = true
+		return
+	}
+	p.IsKnown = true
+	p.IsMore = p.IsMore || !l.Complete || l.Partial
+	p.Bytes = min(p.Bytes+*l.Bytes, mostBytes) // containers tell it
 }
 
 // HasEnded reports whether nothing more is to be expected. What has no end, such as a
@@ -156,6 +179,7 @@ func (r *Reader) Get(ctx context.Context, t target.Target) (*Run, error) {
 	run := &Run{Target: t, State: Gone, Logged: true}
 	for _, p := range logs.Pods {
 		run.extend(&p)
+		run.Printed.add(&p)
 	}
 	return run, nil
 }
@@ -190,8 +214,9 @@ func (r *Reader) readUnknown(ctx context.Context, parts []part, unlisted []Run) 
 			var found object
 			switch err := r.Client.Get(ctx, one.Target, &found); {
 			case err == nil:
+				printed := one.Printed
 				*one = found.run(one.Kind)
-				one.Logged = true
+				one.Logged, one.Printed = true, printed
 			case apierrors.IsNotFound(err):
 				one.State = Gone
 			}
@@ -262,7 +287,8 @@ func (l *List) addLogs(parts []part, selector labels.Selector, logs logreader.Po
 		l.Notes = append(l.Notes, fmt.Sprintf("What is gone isn't listed: %v.", err))
 		return
 	}
-	if logs.Remaining > 0 || logs.Incomplete {
+	isCut := logs.Remaining > 0 || logs.Incomplete
+	if isCut {
 		l.Notes = append(l.Notes, fmt.Sprintf("The log service knows more pods than these %d, and the rest isn't listed: choose by labels.", len(logs.Pods)))
 	}
 	unlisted := unlistedStates(parts, selector)
@@ -282,8 +308,12 @@ func (l *List) addLogs(parts []part, selector labels.Selector, logs logreader.Po
 				at[named] = index
 				l.Runs = append(l.Runs, run)
 			}
-			if l.Runs[index].Logged = true; l.Runs[index].State == Gone || l.Runs[index].State == Unknown {
-				l.Runs[index].extend(&p)
+			run := &l.Runs[index]
+			run.Logged = true
+			run.Printed.add(&p)
+			run.Printed.IsMore = run.Printed.IsMore || isCut && run.Name != target.Pod
+			if run.State == Gone || run.State == Unknown {
+				run.extend(&p)
 			}
 		}
 	}

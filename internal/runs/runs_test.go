@@ -235,3 +235,59 @@ func TestAnObjectThatIsntThereIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// TestTheBytesOfARunAreThoseOfItsPods has the pods of a PipelineRun, of which one runs and one is
+// of a log service that doesn't count.
+func TestTheBytesOfARunAreThoseOfItsPods(t *testing.T) {
+	t.Parallel()
+	pod := func(name, task string, status map[string]any) any {
+		status["owner"] = "taskrun/" + task
+		return map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]string{"tekton.dev/taskRun": task, "tekton.dev/pipelineRun": "release"}}, "status": status}
+	}
+	logs := []any{
+		pod("a", "build", map[string]any{"bytes": 1000, "complete": true}),
+		pod("b", "build", map[string]any{"bytes": 24, "complete": true}), // a retry
+		pod("c", "test", map[string]any{"bytes": 5, "complete": false}),
+		pod("d", "old", map[string]any{"complete": true}),
+		pod("e", "long", map[string]any{"bytes": 7, "complete": true, "partial": true}),
+	}
+	var isCut atomic.Bool
+	reader := &runs.Reader{Client: objectstest.Client(t, "tenant", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/taskruns/build"):
+			objectstest.Refuse(w, http.StatusNotFound, "not found")
+		case !strings.HasSuffix(r.URL.Path, "/logs"):
+			objectstest.Respond(w, map[string]any{})
+		case strings.Contains(r.URL.Query().Get("labelSelector"), "build"):
+			objectstest.Respond(w, map[string]any{"items": logs[:2]})
+		default:
+			objectstest.Respond(w, map[string]any{"items": logs, "incomplete": isCut.Load()})
+		}
+	}))}
+	printed := func() map[string]runs.Printed {
+		list, err := reader.List(t.Context(), "", nil)
+		require.NoError(t, err)
+		all := map[string]runs.Printed{}
+		for _, r := range list.Runs {
+			all[r.Target.String()] = r.Printed
+		}
+		return all
+	}
+	all := printed()
+	require.Equal(t, runs.Printed{Bytes: 1036, IsKnown: true, IsMore: true}, all["pipelinerun/release"])
+	require.Equal(t, runs.Printed{Bytes: 1024, IsKnown: true}, all["taskrun/build"])
+	require.Equal(t, runs.Printed{Bytes: 5, IsKnown: true, IsMore: true}, all["taskrun/test"])
+	require.Equal(t, runs.Printed{IsMore: true}, all["taskrun/old"])
+	require.Equal(t, runs.Printed{Bytes: 7, IsKnown: true, IsMore: true}, all["taskrun/long"])
+	require.Equal(t, runs.Printed{Bytes: 1000, IsKnown: true}, all["pod/a"])
+	isCut.Store(true)
+	all = printed()
+	require.True(t, all["taskrun/build"].IsMore, "other pods of it may have logs")
+	require.False(t, all["pod/a"].IsMore)
+
+	build, err := target.Parse("taskrun/build", target.All())
+	require.NoError(t, err)
+	gone, err := reader.Get(t.Context(), build)
+	require.NoError(t, err)
+	require.Equal(t, runs.Printed{Bytes: 1024, IsKnown: true}, gone.Printed)
+}

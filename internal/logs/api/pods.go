@@ -237,7 +237,7 @@ func logOf(namespace string, p streams.ListedPod) loglist.Log {
 		},
 		Status: loglist.Status{
 			Owner: loglabels.OwnerOf(found.Labels), FirstStreamTime: metav1.NewTime(p.First), LastStreamTime: metav1.NewTime(p.Last),
-			Streams: p.Count, Pods: len(found.UIDs), Containers: found.Containers, Runs: found.Runs, Complete: found.Ended, Partial: p.IsPartial(),
+			Streams: p.Count, Pods: len(found.UIDs), Containers: found.Containers, Runs: found.Runs, Bytes: &found.Bytes, Complete: found.Ended, Partial: p.IsPartial(),
 		},
 	}
 }

@@ -72,7 +72,7 @@ func TestThePodsWithLogsAreListedTheNewestFirst(t *testing.T) {
 	list, names := s.lists("tenant", "")
 	require.Equal(t, "a b", names)
 	require.Equal(t, loglist.Status{
-		FirstStreamTime: metav1.NewTime(last.Local()), LastStreamTime: metav1.NewTime(last.Local()), Streams: 3, Pods: 1, Containers: []string{"main", "proxy"}, Runs: 3,
+		FirstStreamTime: metav1.NewTime(last.Local()), LastStreamTime: metav1.NewTime(last.Local()), Streams: 3, Pods: 1, Containers: []string{"main", "proxy"}, Runs: 3, Bytes: new(int64(0)),
 	}, list.Items[0].Status)
 	require.Equal(t, "uid-a", string(list.Items[0].UID))
 	require.Equal(t, "job/report-29929875", list.Items[1].Status.Owner)

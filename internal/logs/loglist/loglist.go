@@ -51,13 +51,16 @@ type Status struct {
 	Containers []string `json:"containers"`
 	// Runs is how often the containers have started.
 	Runs int `json:"runs"`
+	// Bytes is how many bytes the containers have printed, of the streams whose end is known: of
+	// all if Complete is set. It is nil if the service is older than that.
+	Bytes *int64 `json:"bytes,omitempty"`
 	// Complete is whether the end of each stream is known: its container has ended, and
 	// everything has reached the log service.
 	Complete bool `json:"complete"`
 	// Held is whether the logs are kept until they are released, beyond retention and quota.
 	Held bool `json:"held,omitempty"`
-	// Partial says that there are older streams, which Pods, Containers, Runs and Complete
-	// don't count.
+	// Partial says that there are older streams, which Pods, Containers, Runs, Bytes and
+	// Complete don't count.
 	Partial bool `json:"partial,omitempty"`
 }
 

@@ -32,6 +32,8 @@ const (
 	// podsTimeout bounds the search for the pods of a namespace. The API server waits for a
 	// minute.
 	podsTimeout = 40 * time.Second
+	// eventsName is the name of the streams that containers don't print, but the supervisor.
+	eventsName = "events"
 	// perIndexed is the memory of an entry of the index, in bytes. An entry is copied when its
 	// pod gets more of them.
 	perIndexed = 256
@@ -81,7 +83,8 @@ type ListedPod struct {
 // A ListedStream is a stream of a pod in a list.
 type ListedStream struct {
 	Listed
-	Ended bool
+	Ended  bool
+	Length int64 // in bytes, once it has ended
 }
 
 // A PodsPage is a part of a list.
@@ -254,7 +257,7 @@ func (s *Store) readListed(ctx context.Context, o storage.Object) (l ListedStrea
 		return l, err
 	}
 	l.Listed = Listed{ID: o.Name, Created: o.Written, Source: source}
-	_, l.Ended, err = s.length(ctx, o.Name)
+	l.Length, l.Ended, err = s.length(ctx, o.Name)
 	return l, err
 }
 
@@ -269,6 +272,9 @@ type PodSummary struct {
 	Containers []string
 	Runs       int
 	Ended      bool // whether the end of each stream is known
+	// Bytes is how many bytes the containers have printed, of the streams whose end is known,
+	// and MaxOffset for more than that: senders tell the ends.
+	Bytes int64
 }
 
 // Summary returns what there is of a pod, as far as its streams were looked at.
@@ -286,6 +292,9 @@ func (p ListedPod) Summary() PodSummary {
 		runs[run{l.PodUID, l.Container, l.Start}] = true
 		containers[l.Container] = true
 		summary.Ended = summary.Ended && l.Ended
+		if l.Name != eventsName {
+			summary.Bytes = min(summary.Bytes+l.Length, MaxOffset)
+		}
 	}
 	summary.Containers, summary.Runs = slices.Sorted(maps.Keys(containers)), len(runs)
 	return summary

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,6 +123,33 @@ func TestTheEndOfEachStreamSaysThatAPodIsComplete(t *testing.T) {
 		require.NoError(t, s.End(t.Context(), l.ID, 0))
 	}
 	require.True(t, ended())
+}
+
+// TestTheBytesOfAPodAreThoseThatItHasPrinted ends the streams of a pod one after the other. Those
+// that are open aren't counted, nor are events. Ends are told by senders, and so may be anything.
+func TestTheBytesOfAPodAreThoseThatItHasPrinted(t *testing.T) {
+	m := newMemory()
+	s := newStore(m, []byte("key"))
+	for _, name := range []string{"stdout", "stderr", "events"} {
+		m.begins(t, s, midnight, Source{Pod: "job"}, name)
+	}
+	m.begins(t, s, midnight, Source{Pod: "job", Container: "other"}, "stdout")
+	list, _, err := s.List(t.Context(), "tenant", "job")
+	require.NoError(t, err)
+	bytes := func() int64 {
+		page, err := s.ListPods(t.Context(), PodsQuery{Namespace: "tenant", Limit: 1}, everything)
+		require.NoError(t, err)
+		return page.Pods[0].Summary().Bytes
+	}
+	require.Zero(t, bytes())
+	for _, step := range []struct {
+		container, name string
+		length, want    int64
+	}{{"", "stdout", 1000, 1000}, {"", "events", 500, 1000}, {"", "stderr", 24, 1024}, {"other", "stdout", MaxOffset, MaxOffset}} {
+		at := slices.IndexFunc(list, func(l Listed) bool { return l.Name == step.name && l.Container == step.container })
+		require.NoError(t, s.End(t.Context(), list[at].ID, step.length))
+		require.Equal(t, step.want, bytes(), step)
+	}
 }
 
 func TestPagesHaveEachPodOnce(t *testing.T) {

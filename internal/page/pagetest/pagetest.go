@@ -269,7 +269,7 @@ func logged(name, owner string, labels map[string]string, first, last int, conta
 	}
 	return map[string]any{
 		"metadata": map[string]any{"name": name, "labels": labels},
-		"status":   map[string]any{"owner": owner, "firstStreamTime": seconds(first), "lastStreamTime": seconds(last), "pods": 1, "runs": len(names), "streams": 3 * len(names), "containers": names, "complete": true},
+		"status":   map[string]any{"owner": owner, "firstStreamTime": seconds(first), "lastStreamTime": seconds(last), "pods": 1, "runs": len(names), "streams": 3 * len(names), "containers": names, "bytes": 1000 * len(names), "complete": true},
 	}
 }
 
