@@ -36,7 +36,7 @@ ends when it is interrupted, and the address is worth nothing then.`
 
 func uiCommand() *cobra.Command {
 	var port uint16
-	var traceURL string
+	var traceURL, perfettoURL string
 	var from *cluster
 	command := &cobra.Command{
 		Use: "ui [[TYPE/]NAME]", Short: "Show runs and their timelines in a browser", Long: uiDescription, Example: uiExamples,
@@ -50,17 +50,22 @@ func uiCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			perfetto, err := page.ParsePerfetto(perfettoURL)
+			if err != nil {
+				return &usageError{fmt.Errorf("--perfetto-url: %w", err)}
+			}
 			client, err := from.connect()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return serveUI(ctx, command, page.Options{Client: *client, Traces: traces}, named, port)
+			return serveUI(ctx, command, page.Options{Client: *client, Traces: traces, Perfetto: perfetto}, named, port)
 		},
 	}
 	command.Flags().Uint16Var(&port, "port", 0, "the port on 127.0.0.1; a free one by default")
 	command.Flags().StringVar(&traceURL, "trace-url", os.Getenv(traceURLVariable), "where traces are: the URL of one, with "+tracelink.Placeholder+" in the place of its id; "+traceURLVariable+" by default")
+	command.Flags().StringVar(&perfettoURL, "perfetto-url", page.DefaultPerfetto, "the Perfetto in which runs can be opened; none if it is empty")
 	from = kubectlFlags(command)
 	completeTargets(command, from, target.All(), 0, 1)
 	return command

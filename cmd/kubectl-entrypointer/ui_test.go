@@ -78,12 +78,16 @@ func TestAWrongObjectOrPortIsNamed(t *testing.T) {
 	require.Equal(t, exitFailure, exitCode(err))
 }
 
-// TestAWrongTemplateOfTracesIsAMistakeOfTheUser has one by the flag, and one by the variable.
-func TestAWrongTemplateOfTracesIsAMistakeOfTheUser(t *testing.T) {
+// TestAWrongAddressOfAnotherSiteIsAMistakeOfTheUser has the template of traces by the flag, and
+// by the variable, and the address of a Perfetto.
+func TestAWrongAddressOfAnotherSiteIsAMistakeOfTheUser(t *testing.T) {
 	config := kubeconfig(t, http.NotFoundHandler())
 	_, _, err := runsCommand(uiCommand(), "", "--kubeconfig", config, "--trace-url", "https://jaeger.example/")
 	require.ErrorContains(t, err, "--trace-url: reading the template")
 	require.ErrorContains(t, err, "it has no {traceID}")
+	require.Equal(t, exitUsage, exitCode(err))
+	_, _, err = runsCommand(uiCommand(), "", "--kubeconfig", config, "--perfetto-url", "ui.perfetto.dev")
+	require.ErrorContains(t, err, "--perfetto-url: reading the address")
 	require.Equal(t, exitUsage, exitCode(err))
 	t.Setenv("ENTRYPOINTER_TRACE_URL", "file:///{traceID}")
 	_, _, err = runsCommand(uiCommand(), "", "--kubeconfig", config)

@@ -48,13 +48,17 @@ func Gate(token, port string, next http.Handler) http.Handler {
 // policy is the Content-Security-Policy. Forms are those that filter lists.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// protect sets the headers of all responses.
+// openerPolicy is the header that keeps windows of other sites apart.
+const openerPolicy = "Cross-Origin-Opener-Policy"
+
+// protect sets the headers of all responses. That of the page of a run may have another
+// openerPolicy.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set(openerPolicy, "same-origin")
 	h.Set("Cache-Control", "no-store")
 }
 

@@ -52,6 +52,8 @@ type Options struct {
 	// Traces makes the links to the traces of runs. Without it, the log service is asked where
 	// they are.
 	Traces tracelink.Template
+	// Perfetto is where runs can be opened. Without it, pages have no button for that.
+	Perfetto Perfetto
 	// Now returns the time, time.Now by default.
 	Now func() time.Time
 }

@@ -58,6 +58,7 @@ type runView struct {
 	Empty    bool
 	Trace    *link // of all pods, nil if they have none, or several
 	traces   tracelink.Template
+	Perfetto *perfettoView
 }
 
 // A link is a text with an address.
@@ -142,6 +143,9 @@ func (s *server) serveRun(w http.ResponseWriter, q question) error {
 	}
 	view.traces = s.traces(q, told.Pods)
 	view.Trace = view.traceOfAll(told.Pods)
+	if view.Perfetto = s.perfettoOf(q); view.Perfetto != nil {
+		w.Header().Set(openerPolicy, "same-origin-allow-popups") // or the browser gives no handle of the window
+	}
 	s.draw(view, q, told.Chart())
 	return s.render(w, http.StatusOK, "run", view)
 }
@@ -241,6 +245,9 @@ var thick = []timeline.Kind{timeline.Running, timeline.Alive, timeline.Hook, tim
 // without colours, too.
 func isThin(kind timeline.Kind) bool { return !slices.Contains(thick, kind) }
 
+// perfettoFile is the file of a run that a Perfetto opens.
+const perfettoFile = "timeline.pftrace"
+
 // A download is a file of a run.
 type download struct {
 	media string
@@ -248,9 +255,9 @@ type download struct {
 }
 
 var downloads = map[string]download{
-	"timeline.svg":     {"image/svg+xml", (*timeline.Timeline).WriteSVG},
-	"timeline.json":    {"application/json", writeJSON},
-	"timeline.pftrace": {"application/octet-stream", (*timeline.Timeline).WritePerfetto},
+	"timeline.svg":  {"image/svg+xml", (*timeline.Timeline).WriteSVG},
+	"timeline.json": {"application/json", writeJSON},
+	perfettoFile:    {"application/octet-stream", (*timeline.Timeline).WritePerfetto},
 }
 
 // writeJSON writes the document of kubectl entrypointer timeline -o json.

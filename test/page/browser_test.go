@@ -134,7 +134,7 @@ func prefer(scheme string) chromedp.Action[chromedp.Void] {
 
 // serve serves the page of a cluster, as kubectl entrypointer ui does, and returns the
 // address of its root, without a slash at the end.
-func serve(t *testing.T, cluster *pagetest.Cluster) string {
+func serve(t *testing.T, cluster *pagetest.Cluster, changes ...func(*page.Options)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func serve(t *testing.T, cluster *pagetest.Cluster) string {
 	logs := logview.New(logview.Options{Dir: t.TempDir()})
 	traces, err := tracelink.Parse("https://jaeger.example/trace/{traceID}")
 	require.NoError(t, err)
-	handler := page.Gate(token, port, page.New(page.Options{
+	o := page.Options{
 		Client: objectstest.Client(t, pagetest.Namespace, cluster), Base: "/" + token, Logs: logs, Traces: traces,
 		Now: func() time.Time { return pagetest.Now },
 		Statuses: func(c *objects.Client) *podstatus.Reader {
@@ -152,7 +152,12 @@ func serve(t *testing.T, cluster *pagetest.Cluster) string {
 				return nil, errors.New("no supervisor answers")
 			}}
 		},
-	}))
+	}
+	withPerfetto(t, page.DefaultPerfetto)(&o)
+	for _, change := range changes {
+		change(&o)
+	}
+	handler := page.Gate(token, port, page.New(o))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- page.Serve(ctx, listener, handler) }()
