@@ -78,11 +78,16 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 	if err := out.during("The plugin of kubectl answers", func() (err error) { questions, err = askQuestions(ctx); return err }); err != nil {
 		return err
 	}
+	var opened openedPage
+	if err := out.during("The page of the plugin answers", func() (err error) { opened, err = openPage(ctx); return err }); err != nil {
+		return err
+	}
 	claimed, failed := show(out, shown.results)
 	for _, more := range []func() (claimed, failed int){
 		func() (int, int) { return showWays(out, shown.ways) },
 		func() (int, int) { return showLogs(out, shown.readings) },
 		func() (int, int) { return showQuestions(out, questions) },
+		func() (int, int) { return showPage(out, opened) },
 	} {
 		c, f := more()
 		claimed, failed = claimed+c, failed+f
@@ -92,6 +97,7 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 		return fmt.Errorf("%d of %d claims don't hold: see the lines with %s", failed, claimed, cross)
 	}
 	out.heading(fmt.Sprintf("All %d claims hold.", claimed), "")
+	showHowToOpenThePage(out)
 	if !update {
 		return nil
 	}
