@@ -125,7 +125,7 @@ endef
 # With Loki as well, whose first build takes four to nine minutes on 2 cores.
 .PHONY: destinations
 destinations:
-	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki,jaeger .
+	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki,jaeger . $(ARGS)
 
 # The first time, it builds the proxies and agents of other projects, which takes minutes.
 # Vault's agent isn't built, because its licence isn't an open-source one: VAULT is the path of an

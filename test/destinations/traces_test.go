@@ -106,7 +106,7 @@ func sendsTraces(t *testing.T, to string) (trace string) {
 		start := began.Add(time.Duration(10*number) * time.Second)
 		for at, step := range []string{"clone", "check"} {
 			parent := fmt.Sprintf("00-%s-%016x-01", trace, 100*number+at+1)
-			tells(t, store, taskRun, task, step, parent, fmt.Sprintf("9448eb211c80319%d", number), start)
+			tells(t, store, taskRun, task, step, parent, fmt.Sprintf("9448eb211c80319%d", number), start.Add(time.Second), at)
 		}
 		children = append(children, fmt.Sprintf(`{"kind":"TaskRun","name":%q}`, taskRun))
 		objects["/apis/tekton.dev/v1/namespaces/team-a/taskruns/"+taskRun] = fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"team-a","uid":%q,"labels":{"tekton.dev/pipelineTask":%q},
@@ -126,8 +126,9 @@ func sendsTraces(t *testing.T, to string) (trace string) {
 	return trace
 }
 
-// tells stores the events of a step, which waits for a second and runs for two.
-func tells(t *testing.T, store *streams.Store, taskRun, task, step, traceparent, above string, began time.Time) {
+// tells stores the events of a step. All steps of a task begin at once, and each waits for its turn: the
+// first one for a second, and the second one for the first one.
+func tells(t *testing.T, store *streams.Store, taskRun, task, step, traceparent, above string, began time.Time, number int) {
 	t.Helper()
 	ids := fmt.Sprintf(`"traceparent":%q,"parentSpanId":%q`, traceparent, above)
 	id, err := store.Create(t.Context(), streams.Source{
@@ -136,8 +137,9 @@ func tells(t *testing.T, store *streams.Store, taskRun, task, step, traceparent,
 	})
 	require.NoError(t, err)
 	var text strings.Builder
-	for second, event := range []string{`"waiting","file":"/tekton/run/0/out",` + ids, `"waited","outcome":"met","milliseconds":1000`, `"started","pid":7,` + ids, `"exited","exitCode":0`, `"finished","reason":"Exited","exitCode":0`} {
-		fmt.Fprintf(&text, `{"time":%q,"event":%s}`+"\n", began.Add(time.Duration(second)*time.Second).UTC().Format(time.RFC3339Nano), event)
+	seconds := [][]int{{0, 1, 1, 4, 4}, {0, 4, 4, 7, 7}}[number]
+	for at, event := range []string{`"waiting","file":"/tekton/run/0/out",` + ids, fmt.Sprintf(`"waited","outcome":"met","milliseconds":%d`, 1000*seconds[1]), `"started","pid":7,` + ids, `"exited","exitCode":0`, `"finished","reason":"Exited","exitCode":0`} {
+		fmt.Fprintf(&text, `{"time":%q,"event":%s}`+"\n", began.Add(time.Duration(seconds[at])*time.Second).UTC().Format(time.RFC3339Nano), event)
 	}
 	require.NoError(t, store.Write(t.Context(), id, 0, []byte(text.String()), times.Mark{At: 0, Time: began.UnixMilli()}))
 	require.NoError(t, store.End(t.Context(), id, int64(text.Len())))
