@@ -119,6 +119,7 @@ unit:
 
 define with-browser
 command -v chromium >/dev/null || hack/apt-get.sh chromium; \
+command -v firefox-esr >/dev/null || command -v firefox >/dev/null || hack/apt-get.sh firefox-esr; \
 command -v npm >/dev/null || hack/apt-get.sh npm  # for axe-core, which isn't compiled
 endef
 

@@ -80,10 +80,11 @@ func violations(t *testing.T, b *browser, program string) []violation {
 
 // TestAxeFindsNoViolation has axe-core check each page in both color schemes.
 func TestAxeFindsNoViolation(t *testing.T) {
-	at, b, program := serve(t, pagetest.New()), newBrowser(t), axe(t)
+	at, b, program := serve(t, pagetest.New()), newChromium(t), axe(t)
 	for _, scheme := range []string{"light", "dark"} {
 		for name, path := range pages {
-			b.do(t, prefer(scheme), chromedp.Navigate(at+path), chromedp.WaitVisible(chromedp.CSS("h1")))
+			b.prefers(t, scheme)
+			b.do(t, chromedp.Navigate(at+path), chromedp.WaitVisible(chromedp.CSS("h1")))
 			if name == "release" {
 				b.do(t, until(`document.querySelector("#logs a.n") !== null`)) // its lines have come
 			}
@@ -95,8 +96,9 @@ func TestAxeFindsNoViolation(t *testing.T) {
 // TestAxeFindsViolations makes sure that axe-core runs: by text of little contrast, and an
 // image without a text.
 func TestAxeFindsViolations(t *testing.T) {
-	at, b, program := serve(t, pagetest.New()), newBrowser(t), axe(t)
-	b.do(t, prefer("light"), chromedp.Navigate(at+pages["runs"]), chromedp.WaitVisible(chromedp.CSS("h1")),
+	at, b, program := serve(t, pagetest.New()), newChromium(t), axe(t)
+	b.prefers(t, "light")
+	b.do(t, chromedp.Navigate(at+pages["runs"]), chromedp.WaitVisible(chromedp.CSS("h1")),
 		chromedp.Evaluate[chromedp.Void](`document.querySelector("h1").style.color = "#bbb"; document.querySelector("main").append(new Image())`))
 	ids := []string{}
 	for _, v := range violations(t, b, program) {

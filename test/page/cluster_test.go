@@ -52,7 +52,7 @@ func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
 	require.NoError(t, err)
 	address = strings.TrimSpace(address)
 
-	b := newBrowser(t)
+	b := newChromium(t)
 	b.do(t, chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("h1")))
 	kubectl(t, "-n", namespace, "create", "-f", "testdata/taskrun.yaml")
 	b.do(t, until(`document.querySelector("a[href$='/taskrun/steps/']") !== null`), chromedp.Navigate(address+"taskrun/steps/"), chromedp.WaitVisible(chromedp.CSS("h1")),
@@ -62,5 +62,5 @@ func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
 	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.waiting").length`), "steps waited for each other")
 	b.do(t, until(`[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`))
 	require.Empty(t, violations(t, b, axe(t)))
-	b.fullPicture(t, "page")
+	b.takePicture(t, "page", true)
 }

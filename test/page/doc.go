@@ -1,9 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page tests the page of the kubectl plugin in a browser: headless Chromium, which
-// chromedp drives. It is a module of its own, because chromedp is no dependency of the
-// product.
+// Package page tests the page of the kubectl plugin in browsers: headless Chromium, which
+// chromedp drives, and what depends most on the browser also in headless Firefox, by WebDriver
+// BiDi. It is a module of its own, because chromedp is no dependency of the product.
 //
 // The cluster is that of internal/page/pagetest, an API server with recorded runs: what a
 // browser does with the page doesn't depend on where its data is from, and so the tests need
