@@ -51,12 +51,12 @@ func (w *world) reconcile(namespace string) error {
 	require.NoError(w.t, err)
 	bindings, err := w.client.RbacV1().RoleBindings("").List(w.t.Context(), metav1.ListOptions{})
 	require.NoError(w.t, err)
-	knownNamespaces, knownBindings := newIndexer(), newIndexer()
+	knownNamespaces, knownBindings := newIndexer(), cache.NewIndexer(cache.MetaNamespaceKeyFunc, grantIndexers)
 	for i := range namespaces.Items {
-		require.NoError(w.t, knownNamespaces.Add(&namespaces.Items[i]))
+		require.NoError(w.t, knownNamespaces.Add(slimmed(w.t, slimNamespace(), &namespaces.Items[i])))
 	}
 	for i := range bindings.Items {
-		require.NoError(w.t, knownBindings.Add(&bindings.Items[i]))
+		require.NoError(w.t, knownBindings.Add(slimmed(w.t, slimBinding(), &bindings.Items[i])))
 	}
 	f := &follower{
 		rule:     newRule(own),

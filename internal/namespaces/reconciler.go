@@ -5,10 +5,12 @@ package namespaces
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	mwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/mutatingwebhookconfiguration"
@@ -43,20 +45,21 @@ func newReconciler(ctx context.Context, podWebhook string) *controller.Impl {
 			client:     client,
 			own:        system.Namespace(),
 			namespaces: namespaces.Lister(),
-			bindings:   bindings.Lister(),
+			bindings:   rbaclisters.NewRoleBindingLister(bindings.GetIndexer()),
 		},
 	}
 	impl := namespacereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
 		return controller.Options{SkipStatusUpdates: true, AgentName: "entrypointer"}
 	})
 	// The informers' resync makes it look at every namespace again, in case an event was lost.
-	watch(ctx, namespaces.Informer(), impl.Enqueue)
-	watch(ctx, bindings.Informer(), impl.EnqueueNamespaceOf)
+	watch(ctx, namespaces.Informer(), slimNamespace(), impl.Enqueue)
+	watch(ctx, bindings, slimBinding(), impl.EnqueueNamespaceOf)
 	return impl
 }
 
-func watch(ctx context.Context, informer cache.SharedIndexInformer, enqueue func(any)) {
-	if _, err := informer.AddEventHandler(controller.HandleAll(enqueue)); err != nil {
+func watch(ctx context.Context, informer cache.SharedIndexInformer, slim cache.TransformFunc, enqueue func(any)) {
+	_, err := informer.AddEventHandler(controller.HandleAll(enqueue))
+	if err := errors.Join(err, informer.SetTransform(slim)); err != nil {
 		logging.FromContext(ctx).Fatalw("Failed to watch namespaces and their grants", zap.Error(err))
 	}
 }
