@@ -66,6 +66,7 @@ help:
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
+	@echo 'make scale             how the injector grows with namespaces, pods, nodes, images and admissions, which needs no cluster; as root; half an hour, or three minutes with ARGS=-short'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
@@ -276,6 +277,14 @@ bench-order:
 .PHONY: bench-pipes
 bench-pipes: up $(ko)
 	@$(in-cluster) go run ./test/bench/pipes -update $(ARGS)
+
+# How the injector grows with a cluster: with a real API server and etcd, which are built
+# with the cluster, in namespaces of the kernel, so it meets neither its ports nor those of
+# others. As root. Without -short, it takes half an hour.
+.PHONY: scale
+scale:
+	@test -x $(CACHE)/bin/kube-apiserver || $(cluster-source) build
+	go run ./test/scale -programs $(CACHE)/bin $(ARGS)
 
 .PHONY: bench-waiters timeline
 bench-waiters: deploy

@@ -1,0 +1,194 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/entrypointer/entrypointer/test/framework"
+)
+
+const (
+	profileURL = "http://127.0.0.1:8008/debug/pprof/heap?debug=1&gc=1"
+	// noImage is the image of the supervisor, which no node pulls here.
+	noImage = "registry.example/supervisor@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+)
+
+// probing is the client of the kubelet's probes, which verify no certificate.
+var probing = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
+	DisableKeepAlives: true,
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}, //nolint:gosec // as the kubelet does
+}}
+
+func probe(ctx context.Context) (*http.Request, error) {
+	r, err := get("https://" + webhookAddress + "/")(ctx)
+	if err == nil {
+		r.Header.Set("User-Agent", "kube-probe/1.36")
+	}
+	return r, err
+}
+
+// startInjector starts the injector as its Deployment does, with the rights of its service
+// account, on one core. It returns the time until it was ready: until the readiness probe
+// of its Deployment succeeds.
+func (w *world) startInjector(ctx context.Context) (ready time.Duration, err error) {
+	if err := w.stopInjector(ctx); err != nil {
+		return 0, err
+	}
+	kubeconfig, err := w.kubeconfig(ctx)
+	if err != nil {
+		return 0, err
+	}
+	w.starts++
+	environment := []string{
+		"SYSTEM_NAMESPACE=" + framework.SystemNamespace, fmt.Sprint("POD_NAME=injector-", w.starts), "GOMEMLIMIT=400MiB",
+	}
+	w.injector, err = onCore(func() (*process, error) {
+		return start(w.directory, injectorProgram, environment, "-kubeconfig", kubeconfig, "-copier-image", noImage, "-entrypoint-image", noImage,
+			"-copier-with-logs-image", noImage, "-entrypoint-with-logs-image", noImage)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return w.injector.await(ctx, probing, probe)
+}
+
+// kubeconfig writes a file with the token of the injector's service account.
+func (w *world) kubeconfig(ctx context.Context) (string, error) {
+	day := int64((24 * time.Hour).Seconds())
+	token, err := w.cluster.Kube.CoreV1().ServiceAccounts(framework.SystemNamespace).CreateToken(ctx, "injector",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("making a token for the injector: %w", err)
+	}
+	path := filepath.Join(w.directory, "kubeconfig")
+	return path, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: apiServerURL, CertificateAuthority: filepath.Join(w.directory, apiServerCertificate)}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"i": {Token: token.Status.Token}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "i"}},
+		CurrentContext: "x",
+	}, path)
+}
+
+// stopInjector kills the injector, and removes the leases of which it is the holder, so
+// that the next one needn't wait until they have expired.
+func (w *world) stopInjector(ctx context.Context) error {
+	w.injector.kill()
+	w.injector = nil
+	err := w.cluster.Kube.CoordinationV1().Leases(framework.SystemNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("removing the injector's leases: %w", err)
+	}
+	return nil
+}
+
+// A memory is what a process holds.
+type memory struct {
+	// Heap is what is reachable after a garbage collection, in bytes.
+	Heap int64
+	// RSS is the resident memory then, and Highest its maximum since the start, in bytes.
+	RSS, Highest int64
+}
+
+// injectorMemory reads the memory after two garbage collections: the first may end one
+// that runs.
+func (w *world) injectorMemory(ctx context.Context) (m memory, err error) {
+	for range 2 {
+		if m.Heap, err = heapAfterCollection(ctx); err != nil {
+			return m, err
+		}
+	}
+	used, err := w.injector.usage()
+	m.RSS, m.Highest = used.RSS, used.HighestRSS
+	return m, err
+}
+
+// heapAfterCollection has the injector collect garbage, and returns the bytes of its heap.
+func heapAfterCollection(ctx context.Context) (int64, error) {
+	r, err := get(profileURL)(ctx)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("reading the injector's heap: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	heap, err := heapOf(response.Body)
+	if err != nil {
+		return 0, fmt.Errorf("reading the injector's heap: %w", err)
+	}
+	return heap, nil
+}
+
+// heapOf returns the bytes of the heap that a profile tells at its end.
+func heapOf(profile io.Reader) (int64, error) {
+	for lines := bufio.NewScanner(profile); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "# HeapAlloc = "); ok {
+			return strconv.ParseInt(value, 10, 64)
+		}
+	}
+	return 0, errors.New("the profile has no line # HeapAlloc")
+}
+
+// keepProfile keeps a heap profile of the injector for "go tool pprof", if the environment
+// names a directory for it.
+func keepProfile(ctx context.Context, name string) error {
+	directory := os.Getenv("SCALE_PROFILES")
+	if directory == "" {
+		return nil
+	}
+	r, err := get("http://127.0.0.1:8008/debug/pprof/heap?gc=1")(ctx)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(directory, name+".pb.gz"), text, 0o600)
+}
+
+// webhookCA returns the certificates that verify the injector's.
+func (w *world) webhookCA(ctx context.Context) (*x509.CertPool, error) {
+	webhook, err := w.cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, framework.PodWebhook, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the webhook's CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(webhook.Webhooks[0].ClientConfig.CABundle)
+	return pool, nil
+}
+
+func ignoreExisting(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
