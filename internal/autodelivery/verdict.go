@@ -77,20 +77,22 @@ type question struct {
 // answered or not, by id, and the names of the other nodes.
 func (e *evidence) questions() (asked map[string]*question, unfit []string) {
 	asked = map[string]*question{}
+	// A cluster has thousands of nodes, but few systems. An unfit one has no question.
+	of := map[system]*question{}
 	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
 		n := e.nodes[name]
 		if n.apart {
 			continue
 		}
-		if n.lacks() != "" {
+		q, known := of[n.system]
+		if !known && n.lacks() == "" {
+			q = &question{id: n.question(e.images), system: n.system}
+			asked[q.id] = q
+		}
+		of[n.system] = q
+		if q == nil {
 			unfit = append(unfit, name)
 			continue
-		}
-		id := n.question(e.images)
-		q := asked[id]
-		if q == nil {
-			q = &question{id: id, system: n.system}
-			asked[id] = q
 		}
 		q.nodes = append(q.nodes, name)
 		if n.ready {

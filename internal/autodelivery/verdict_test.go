@@ -4,6 +4,7 @@
 package autodelivery
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,5 +154,28 @@ func TestEveryPartOfASystemAndEveryImageIsAQuestionOfItsOwn(t *testing.T) {
 		change(&s, &i)
 		require.NotContains(t, ids, s.question(i))
 		ids[s.question(i)] = true
+	}
+}
+
+// Each change of a node is followed by a verdict on all nodes.
+func TestAVerdictOnThousandsOfNodesTakesMemoryForTheirKindsOnly(t *testing.T) {
+	const nodes, limit = 5000, 200 // allocations
+	var all []*corev1.Node
+	for i := range nodes {
+		all = append(all, listed(fmt.Sprint("node-", i), []system{fits, onARM}[i%2]))
+	}
+	e := seen(answers(proven, fits, onARM), all...)
+	require.Equal(t, Proven, e.judge().Reason)
+	require.Less(t, testing.AllocsPerRun(5, func() { e.judge() }), float64(limit))
+}
+
+func BenchmarkVerdict(b *testing.B) {
+	var all []*corev1.Node
+	for i := range 5000 {
+		all = append(all, listed(fmt.Sprint("node-", i), fits))
+	}
+	e := seen(answers(proven, fits), all...)
+	for b.Loop() {
+		e.judge()
 	}
 }
