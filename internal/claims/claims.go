@@ -84,7 +84,9 @@ func (c *Claims) NewReconciler(images Images, settings *config.Store) injection.
 		each := func(do func(types.NamespacedName)) error {
 			all, err := r.namespaces.List(everything)
 			for _, ns := range all {
-				do(keyOf(ns.Name))
+				if r.concerns(ns) {
+					do(keyOf(ns.Name))
+				}
 			}
 			return err
 		}
@@ -105,7 +107,7 @@ func (c *Claims) NewReconciler(images Images, settings *config.Store) injection.
 			impl.EnqueueKey(keyOf(namespace))
 		}
 		if _, err := namespaces.Informer().AddEventHandler(controller.HandleAll(func(object any) {
-			if ns, ok := object.(*corev1.Namespace); ok {
+			if ns, ok := object.(*corev1.Namespace); ok && r.concerns(ns) {
 				impl.EnqueueKey(keyOf(ns.Name))
 			}
 		})); err != nil {

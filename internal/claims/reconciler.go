@@ -52,6 +52,21 @@ type filler struct {
 
 var _ controller.Reconciler = (*filler)(nil)
 
+// concerns reports whether there may be something to do in a namespace: it opted in, or
+// has a SupervisorVolume. Of many namespaces, most are neither. A change of a
+// SupervisorVolume enqueues its namespace by itself, and so does the first list of them.
+func (f *filler) concerns(ns *corev1.Namespace) bool {
+	if config.OptsIn(ns, f.own) {
+		return true
+	}
+	s := f.seen()
+	if s == nil {
+		return false
+	}
+	v, err := s.supervisorVolume(ns.Name)
+	return err != nil || v != nil
+}
+
 // Reconcile implements controller.Reconciler. The key is a namespace.
 func (f *filler) Reconcile(ctx context.Context, key string) error {
 	if !f.IsLeaderFor(keyOf(key)) {

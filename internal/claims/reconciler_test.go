@@ -344,3 +344,17 @@ func TestWithoutConfigClaimsNothingIsDone(t *testing.T) {
 		require.Equal(t, "list", action.GetVerb(), "the test's own")
 	}
 }
+
+func TestANamespaceIsReconciledOnlyIfItOptedInOrHasASupervisorVolume(t *testing.T) {
+	w := newWorld(t)
+	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}
+	require.True(t, w.filler.concerns(w.namespace))
+	require.False(t, w.filler.concerns(plain))
+	w.write(Spec{}, nil)
+	w.sync()
+	// It opts out, and has claims to lose.
+	require.True(t, w.filler.concerns(plain))
+	w.installed = false
+	require.False(t, w.filler.concerns(plain))
+	require.True(t, w.filler.concerns(w.namespace), "a warning is written for a namespace that asks")
+}

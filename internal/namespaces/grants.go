@@ -54,6 +54,18 @@ type grants struct {
 	bindings   rbaclisters.RoleBindingLister
 }
 
+// concerns reports whether a namespace may need a label or a grant, or may have to lose
+// one. In most clusters, most namespaces have neither, nor an annotation of ours. The
+// handlers' filter also passes a namespace that has just lost them.
+func (g grants) concerns(object any) bool {
+	ns, ok := object.(*corev1.Namespace)
+	if !ok || len(ours(ns.Annotations)) > 0 || len(ours(ns.Labels)) > 0 {
+		return true
+	}
+	_, err := g.bindings.RoleBindings(ns.Name).Get(GrantName)
+	return !apierrors.IsNotFound(err)
+}
+
 // grant creates the RoleBinding, or repairs it. A RoleBinding of the same name that binds
 // another role has another owner, and stays unchanged.
 func (g grants) grant(ctx context.Context, namespace string) error {

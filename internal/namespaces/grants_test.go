@@ -272,3 +272,29 @@ func TestAnInjectorThatNoPolicyConfinesNotices(t *testing.T) {
 		})
 	}
 }
+
+func TestANamespaceIsReconciledOnlyIfItHasSomethingOfOurs(t *testing.T) {
+	bindings := cache.NewIndexer(cache.MetaNamespaceKeyFunc, grantIndexers)
+	require.NoError(t, bindings.Add(granted(t, "granted")))
+	g := grants{bindings: rbaclisters.NewRoleBindingLister(bindings)}
+	labelled := applied(t, "labelled", nil)
+	labelled.Labels[labelKey] = "true"
+	for _, concerned := range []*corev1.Namespace{
+		applied(t, "annotated", map[string]string{"entrypointer.dev/inject": "wrong"}), labelled, applied(t, "granted", nil),
+	} {
+		require.True(t, g.concerns(slimmed(t, slimNamespace(), concerned)), concerned.Name)
+	}
+	require.False(t, g.concerns(slimmed(t, slimNamespace(), applied(t, "plain", nil))))
+	require.True(t, g.concerns(cache.DeletedFinalStateUnknown{Key: "deleted"}))
+
+	// A namespace that opts out is reconciled once more, whatever the order of events.
+	var reconciled int
+	count := func() { reconciled++ }
+	handler := cache.FilteringResourceEventHandler{FilterFunc: g.concerns, Handler: cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { count() }, UpdateFunc: func(any, any) { count() }, DeleteFunc: func(any) { count() },
+	}}
+	handler.OnUpdate(applied(t, "plain", map[string]string{"entrypointer.dev/inject": "true"}), applied(t, "plain", nil))
+	require.Equal(t, 1, reconciled)
+	handler.OnUpdate(applied(t, "plain", nil), applied(t, "plain", nil))
+	require.Equal(t, 1, reconciled)
+}

@@ -48,17 +48,18 @@ func newReconciler(ctx context.Context, podWebhook string) *controller.Impl {
 			bindings:   rbaclisters.NewRoleBindingLister(bindings.GetIndexer()),
 		},
 	}
+	concerns := func(object any) bool { return r.grants.concerns(object) }
 	impl := namespacereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
-		return controller.Options{SkipStatusUpdates: true, AgentName: "entrypointer"}
+		return controller.Options{SkipStatusUpdates: true, AgentName: "entrypointer", PromoteFilterFunc: concerns}
 	})
 	// The informers' resync makes it look at every namespace again, in case an event was lost.
-	watch(ctx, namespaces.Informer(), slimNamespace(), impl.Enqueue)
-	watch(ctx, bindings, slimBinding(), impl.EnqueueNamespaceOf)
+	watch(ctx, namespaces.Informer(), slimNamespace(), cache.FilteringResourceEventHandler{FilterFunc: concerns, Handler: controller.HandleAll(impl.Enqueue)})
+	watch(ctx, bindings, slimBinding(), controller.HandleAll(impl.EnqueueNamespaceOf))
 	return impl
 }
 
-func watch(ctx context.Context, informer cache.SharedIndexInformer, slim cache.TransformFunc, enqueue func(any)) {
-	_, err := informer.AddEventHandler(controller.HandleAll(enqueue))
+func watch(ctx context.Context, informer cache.SharedIndexInformer, slim cache.TransformFunc, handler cache.ResourceEventHandler) {
+	_, err := informer.AddEventHandler(handler)
 	if err := errors.Join(err, informer.SetTransform(slim)); err != nil {
 		logging.FromContext(ctx).Fatalw("Failed to watch namespaces and their grants", zap.Error(err))
 	}
