@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/page"
@@ -72,12 +71,21 @@ func withPerfetto(t *testing.T, address string) func(*page.Options) {
 	return func(o *page.Options) { o.Perfetto = perfetto }
 }
 
+// perfettoShown is true once the button is there.
+const perfettoShown = `!document.getElementById("perfetto").hidden`
+
 // TestARunIsOpenedInPerfetto clicks the button, and compares what the other window gets with the
 // file that can be saved.
 func TestARunIsOpenedInPerfetto(t *testing.T) {
+	inBrowsers(t, opensARunInPerfetto)
+}
+
+func opensARunInPerfetto(t *testing.T, b *browser) {
+	t.Helper()
 	address, given, _ := servePerfetto(t)
-	at, b := serve(t, pagetest.New(), withPerfetto(t, address)), newBrowser(t)
-	b.do(t, chromedp.Navigate(at+pages["release"]), chromedp.WaitVisible(chromedp.CSS("#perfetto button")), chromedp.Click(chromedp.CSS("#perfetto button")))
+	at := serve(t, pagetest.New(), withPerfetto(t, address))
+	b.visit(t, at+pages["release"], perfettoShown)
+	b.clickOn(t, "#perfetto button")
 	select {
 	case got := <-given:
 		response, err := http.Get(at + pages["release"] + "timeline.pftrace")
@@ -93,7 +101,7 @@ func TestARunIsOpenedInPerfetto(t *testing.T) {
 	case <-b.Done():
 		require.Fail(t, "nothing was handed over")
 	}
-	b.do(t, until(`document.getElementById("perfetto-note").textContent.startsWith("Handed to 127.0.0.1:")`))
+	b.await(t, `document.getElementById("perfetto-note").textContent.startsWith("Handed to 127.0.0.1:")`)
 }
 
 // TestATraceIsHandedToItsPerfettoAlone has the window go on to another site, which answers as
@@ -102,8 +110,9 @@ func TestATraceIsHandedToItsPerfettoAlone(t *testing.T) {
 	other, given, askedOn := servePerfetto(t)
 	redirecting := httptest.NewServer(http.RedirectHandler(other, http.StatusSeeOther))
 	t.Cleanup(redirecting.Close)
-	at, b := serve(t, pagetest.New(), withPerfetto(t, redirecting.URL)), newBrowser(t)
-	b.do(t, chromedp.Navigate(at+pages["release"]), chromedp.WaitVisible(chromedp.CSS("#perfetto button")), chromedp.Click(chromedp.CSS("#perfetto button")))
+	at, b := serve(t, pagetest.New(), withPerfetto(t, redirecting.URL)), newChromium(t)
+	b.visit(t, at+pages["release"], perfettoShown)
+	b.clickOn(t, "#perfetto button")
 	select {
 	case <-askedOn: // its answer doesn't count
 	case got := <-given:
