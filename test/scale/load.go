@@ -50,13 +50,15 @@ type latencies struct {
 	why    error // of the first failure
 }
 
-// drive sends requests at a rate for a time, whether the former have been answered or not.
+// drive sends requests at a rate, whether the former have been answered or not. It gives
+// the rest up after twice the time that they should take.
 func drive(ctx context.Context, rate, requests int, do func(context.Context, int) error) (l latencies) {
 	var mu sync.Mutex
 	var flight sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	began := time.Now()
-	for i := 0; i < requests && ctx.Err() == nil; i++ {
+	end := began.Add(2 * time.Duration(requests) * time.Second / time.Duration(rate))
+	for i := 0; i < requests && ctx.Err() == nil && (i == 0 || time.Now().Before(end)); i++ {
 		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
 		time.Sleep(time.Until(due))
 		slots <- struct{}{}
@@ -197,7 +199,7 @@ func (w *world) bear(ctx context.Context, rate, requests int, kind string, do fu
 		log.Printf("%d of %d reviews failed, for instance: %v", got.failed, requests, got.why)
 	}
 	l = loaded{
-		Rate: rate, Kind: kind, Answered: len(got.times), Failed: got.failed, CPU: (after.CPU - before.CPU) / time.Duration(requests),
+		Rate: rate, Kind: kind, Answered: len(got.times), Failed: got.failed, CPU: (after.CPU - before.CPU) / time.Duration(len(got.times)+got.failed),
 		P50: framework.Percentile(got.times, 50), P99: framework.Percentile(got.times, 99),
 	}
 	if l.Injector, err = w.injectorMemory(ctx); err != nil {
@@ -220,6 +222,7 @@ const rememberedImages = 1000
 func image(i int) string { return fmt.Sprintf("%s/team/image-%d:v1", registryHost, i) }
 
 func measureReviews(ctx context.Context, w *world, f *figures) error {
+	f.Reviews = nil
 	if err := w.prepareLoad(ctx); err != nil {
 		return err
 	}
@@ -271,6 +274,7 @@ func reviewsOfImages(from, to int) (reviews [][]byte, _ error) {
 }
 
 func measureImages(ctx context.Context, w *world, f *figures) error {
+	f.Images = nil
 	if err := w.prepareLoad(ctx); err != nil {
 		return err
 	}
@@ -324,6 +328,7 @@ type created struct {
 // measureCreations compares blocks of creations in pairs, of which the first is in either
 // namespace in turn.
 func measureCreations(ctx context.Context, w *world, f *figures) error {
+	f.Creations = nil
 	if err := w.prepareLoad(ctx); err != nil {
 		return err
 	}
@@ -338,7 +343,7 @@ func measureCreations(ctx context.Context, w *world, f *figures) error {
 }
 
 func (w *world) compare(ctx context.Context, rate int) (c created, err error) {
-	requests := max(w.plan.least/2, int(w.plan.block.Seconds()*float64(rate)))
+	requests := max(w.plan.least/4, int(w.plan.block.Seconds()*float64(rate)))
 	sides := map[string]*side{plainNamespace: {}, optedInNamespace: {}}
 	order := []string{plainNamespace, optedInNamespace}
 	for range w.plan.pairs {
@@ -350,10 +355,10 @@ func (w *world) compare(ctx context.Context, rate int) (c created, err error) {
 		slices.Reverse(order)
 	}
 	plain, ours := sides[plainNamespace], sides[optedInNamespace]
-	pods := time.Duration(w.plan.pairs * requests)
+	count := func(s *side) time.Duration { return time.Duration(len(s.all) + s.failed) }
 	c = created{
 		Rate: rate, Pairs: w.plan.pairs, Failed: plain.failed + ours.failed,
-		ServerPlain: plain.server / pods, ServerOurs: ours.server / pods, Injector: ours.injector / pods,
+		ServerPlain: plain.server / count(plain), ServerOurs: ours.server / count(ours), Injector: ours.injector / count(ours),
 	}
 	c.PlainP50, c.PlainP99 = plain.percentiles()
 	c.OursP50, c.OursP99 = ours.percentiles()

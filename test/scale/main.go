@@ -36,9 +36,8 @@ const shortLimit, wholeLimit = 15 * time.Minute, 100 * time.Minute
 
 // options are what both of the program's processes are told by its arguments.
 type options struct {
-	short, update bool
-	only          string
-	programs      string
+	short, update, render bool
+	only, programs        string
 }
 
 func main() {
@@ -47,6 +46,7 @@ func main() {
 	var o options
 	flag.BoolVar(&o.short, "short", false, "measure small numbers, within three minutes")
 	flag.BoolVar(&o.update, "update", false, "write docs/scale.md, docs/scale.json and docs/scale.svg")
+	flag.BoolVar(&o.render, "render", false, "measure nothing, and write the page and the picture from docs/scale.json")
 	flag.StringVar(&o.only, "only", "", "measure these `parts`, a list with commas of "+strings.Join(partNames(), ", "))
 	flag.StringVar(&o.programs, "programs", "", "the `directory` with etcd and kube-apiserver; without, that of test/cluster, which builds them")
 	flag.Parse()
@@ -72,6 +72,13 @@ func run(ctx context.Context, o options) error {
 	}
 	if err := checkParts(o.only); err != nil {
 		return err
+	}
+	if o.render {
+		found, err := formerFigures()
+		if err != nil {
+			return err
+		}
+		return write(found)
 	}
 	if o.update && o.only != "" {
 		if err := checkExtent(o.short); err != nil {
@@ -144,8 +151,14 @@ func runInside(ctx context.Context, o options, directory string) error {
 	}
 	w := &world{directory: directory, plan: p}
 	defer w.end()
-	began := time.Now()
-	found := figures{Short: o.short, Date: began.Format(time.DateOnly)}
+	var found figures
+	if o.update && o.only != "" {
+		var err error
+		if found, err = formerFigures(); err != nil {
+			return err
+		}
+	}
+	found.Short, found.Date = o.short, time.Now().Format(time.DateOnly)
 	for _, part := range parts {
 		if !part.chosen(o.only) {
 			continue
@@ -154,11 +167,12 @@ func runInside(ctx context.Context, o options, directory string) error {
 		if err := part.measure(ctx, w, &found); err != nil {
 			return fmt.Errorf("measuring %s: %w", part.name, err)
 		}
+		if o.update {
+			if err := write(found); err != nil {
+				return err
+			}
+		}
 	}
-	found.Took = time.Since(began).Round(time.Second)
 	fmt.Printf("\n%s\n", render(found))
-	if !o.update {
-		return nil
-	}
-	return write(found)
+	return nil
 }

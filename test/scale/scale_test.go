@@ -91,18 +91,27 @@ func TestARowHasACellForEachColumn(t *testing.T) {
 }
 
 func TestARunOfOnePartKeepsTheFiguresOfTheOthers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "scale.json")
-	text, err := json.Marshal(figured())
+	top := t.TempDir()
+	t.Chdir(top)
+	require.NoError(t, os.WriteFile("go.mod", []byte("module github.com/entrypointer/entrypointer\n"), 0o600))
+	require.NoError(t, os.Mkdir("docs", 0o700))
+	none, err := formerFigures()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, text, 0o600))
-	again, err := merged(file, figures{Date: "2026-11-28", Pods: []grown{withHeap(7, 1, time.Second)}})
+	require.Empty(t, none)
+	var marks strings.Builder
+	for _, s := range append(sections(figures{}), section{name: "scale-machine"}) {
+		marks.WriteString("<!-- begin " + s.name + " -->\n<!-- end " + s.name + " -->\n")
+	}
+	require.NoError(t, os.WriteFile(page, []byte(marks.String()), 0o600))
+	require.NoError(t, write(figured()))
+	again, err := formerFigures()
 	require.NoError(t, err)
-	want := figured()
-	want.Date, want.Pods = "2026-11-28", []grown{withHeap(7, 1, time.Second)}
-	require.Equal(t, want, again)
-	first, err := merged(filepath.Join(t.TempDir(), "none"), want)
+	require.Equal(t, figured(), again)
+	require.NoError(t, checkExtent(false))
+	require.ErrorContains(t, checkExtent(true), "same extent")
+	written, err := markdown.Section(page, "scale-goals")
 	require.NoError(t, err)
-	require.Equal(t, want, first)
+	require.Equal(t, renderGoals(figured()), written)
 }
 
 // The page has the tables of the data beside it.

@@ -29,8 +29,8 @@ func sections(f figures) []section {
 	return []section{
 		{"scale-goals", renderGoals(f)},
 		{"scale-namespaces", renderNamespaces(f.Namespaces)},
-		{"scale-pods", renderGrown("pods", f.Pods)},
-		{"scale-nodes", renderGrown("nodes", f.Nodes)},
+		{"scale-pods", renderPods(f.Pods)},
+		{"scale-nodes", renderNodes(f.Nodes)},
 		{"scale-creations", renderCreations(f.Creations)},
 		{"scale-reviews", renderReviews(f.Reviews)},
 		{"scale-images", renderImages(f.Images)},
@@ -63,25 +63,39 @@ func table(rows [][]string) string {
 	return b.String()
 }
 
+// heads returns the heads of the columns that all objects have.
+func heads(objects string) []string {
+	return []string{objects, "from start to ready (range)", "from start to idle", "CPU until then", "reachable heap", "RSS", "highest RSS", "API server's RSS", "etcd"}
+}
+
 func renderNamespaces(grown []grown) string {
-	rows := [][]string{{
-		"namespaces opted in, and as many not", "from start to ready (range)", "from start to idle", "CPU until then",
-		"reachable heap", "RSS", "highest RSS", "API server's RSS", "etcd", "of that by us", "labels and grants of the new ones",
-	}}
+	rows := [][]string{append(heads("namespaces opted in, and as many not"), "of that by us, for a new one that opted in", "labels and grants of the new ones")}
 	for _, g := range grown {
 		ours, granted := "", ""
 		if g.New > 0 {
-			ours, granted = mb(g.EtcdOurs), seconds(g.Granted)
+			ours, granted = fmt.Sprintf("%d bytes", g.EtcdOurs/int64(g.New)), seconds(g.Granted)
 		}
 		rows = append(rows, append(g.columns(), ours, granted))
 	}
 	return table(rows)
 }
 
-func renderGrown(what string, grown []grown) string {
-	rows := [][]string{{what, "from start to ready (range)", "from start to idle", "CPU until then", "reachable heap", "RSS", "highest RSS", "API server's RSS", "etcd"}}
+func renderPods(grown []grown) string {
+	rows := [][]string{heads("pods")}
 	for _, g := range grown {
 		rows = append(rows, g.columns())
+	}
+	return table(rows)
+}
+
+func renderNodes(grown []grown) string {
+	rows := [][]string{append(heads("nodes"), "CPU for a change of a node")}
+	for _, g := range grown {
+		change := ""
+		if g.Change > 0 {
+			change = ms(g.Change)
+		}
+		rows = append(rows, append(g.columns(), change))
 	}
 	return table(rows)
 }
@@ -185,32 +199,23 @@ func perNamespace(first, last grown, of func(memory) int64) int64 {
 	return (of(last.Injector) - of(first.Injector)) / int64(2*(last.Objects-first.Objects))
 }
 
-// write replaces what was measured in the page, the data and the picture. What wasn't
-// measured stays.
+// write replaces the tables of the page, the data and the picture.
 func write(f figures) error {
 	top, err := framework.RepositoryRoot()
 	if err != nil {
-		return err
-	}
-	file := filepath.Join(top, filepath.FromSlash(data))
-	if f, err = merged(file, f); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(top, filepath.FromSlash(data)), append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(top, filepath.FromSlash(picture)), []byte(draw(f)), 0o644); err != nil {
 		return err
 	}
-	written := append(sections(f), section{"scale-machine", about(f)})
-	for _, s := range written {
-		if s.text == "" {
-			continue
-		}
+	for _, s := range append(sections(f), section{"scale-machine", about(f)}) {
 		if err := framework.ReplaceIn(page, s.name, s.text); err != nil {
 			return err
 		}
@@ -218,9 +223,14 @@ func write(f figures) error {
 	return nil
 }
 
-// formerFigures reads the figures of former runs, if there are any.
-func formerFigures(file string) (former figures, _ error) {
-	text, err := os.ReadFile(file)
+// formerFigures reads the figures of the last run, if there was one. A run of single parts
+// keeps those of the others.
+func formerFigures() (former figures, _ error) {
+	top, err := framework.RepositoryRoot()
+	if err != nil {
+		return former, err
+	}
+	text, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(data)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return former, nil
 	}
@@ -228,36 +238,19 @@ func formerFigures(file string) (former figures, _ error) {
 		err = json.Unmarshal(text, &former)
 	}
 	if err != nil {
-		return former, fmt.Errorf("reading the figures of former runs: %w", err)
+		return former, fmt.Errorf("reading the figures of the last run: %w", err)
 	}
 	return former, nil
 }
 
 // checkExtent returns an error unless a run of single parts has the extent of the figures
-// that it leaves in the page.
+// that it keeps.
 func checkExtent(short bool) error {
-	top, err := framework.RepositoryRoot()
-	if err != nil {
-		return err
-	}
-	former, err := formerFigures(filepath.Join(top, filepath.FromSlash(data)))
+	former, err := formerFigures()
 	if err == nil && former.Short != short {
 		err = fmt.Errorf("choosing parts: %s isn't of a run of the same extent; measure all parts, or as many objects", data)
 	}
 	return err
-}
-
-// merged returns the figures together with those of former runs for what wasn't measured.
-func merged(file string, f figures) (figures, error) {
-	former, err := formerFigures(file)
-	if err != nil {
-		return f, err
-	}
-	now, err := json.Marshal(f)
-	if err != nil {
-		return f, err
-	}
-	return former, json.Unmarshal(now, &former) // omits what is empty
 }
 
 // about tells of the run.
