@@ -62,6 +62,7 @@ help:
 	@echo 'make bench-sweep       how long the log service takes to look at a million streams, which needs no cluster'
 	@echo 'make bench-bucket      the same with an S3 server, and Loki beside, in half an hour; needs no cluster'
 	@echo 'make bench-search      how fast logs are searched, which needs no cluster'
+	@echo 'make bench-page        long logs in the page, beside Tekton Dashboard; as root; ARGS="-dashboard PATH -dashboard-files PATH" says where it is; needs no cluster'
 	@echo 'make bench-supervisor  the supervisor alone, which needs no cluster'
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
@@ -116,7 +117,7 @@ unit:
 	cd test/stores && go test -vet=off -timeout 40m .
 	cd test/destinations && go test -vet=off -timeout 40m .
 	@$(with-browser)
-	cd test/page && go test -vet=off -timeout 40m .
+	cd test/page && go test -vet=off -timeout 40m . ./bench
 
 define with-browser
 command -v chromium >/dev/null || hack/apt-get.sh chromium; \
@@ -261,6 +262,13 @@ bench-bucket:
 .PHONY: bench-search
 bench-search:
 	go run ./test/bench/search -update
+
+# It writes no table without the peer, so "make bench" doesn't run it.
+.PHONY: bench-page
+bench-page:
+	@command -v chromium >/dev/null || hack/apt-get.sh chromium
+	@command -v unshare >/dev/null || hack/apt-get.sh util-linux
+	cd test/page && go run ./bench $(if $(findstring -dashboard,$(ARGS)),-update) $(ARGS)
 
 .PHONY: bench-supervisor
 bench-supervisor:

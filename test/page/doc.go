@@ -8,4 +8,6 @@
 // The cluster is that of internal/page/pagetest, an API server with recorded runs: what a
 // browser does with the page doesn't depend on where its data is from, and so the tests need
 // no cluster, and the pictures are always the same.
+//
+// The bench beside the tests compares the page with Tekton Dashboard.
 package page

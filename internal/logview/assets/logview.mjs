@@ -113,7 +113,7 @@ class LogView {
         }
         // The server reads a log again a while after it has failed.
         if (info.error) ends += 1;
-        await pause(info.error ? Math.min(10_000 * ends, 60_000) : info.live ? 300 : 700);
+        await pause(info.error ? Math.min(10_000 * ends, 60_000) : info.live ? 300 : this.chunks.length ? 700 : 50);
       } catch (error) {
         failures += 1;
         this.say(`The page can't read the log: ${error.message}. It tries again.`);
