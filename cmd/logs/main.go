@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -56,6 +57,7 @@ func main() {
 	flag.StringVar(&s.listen, "listen", ":8443", "the address to serve the API on, over TLS")
 	flag.StringVar(&s.listenProxied, "listen-proxied", ":8444", "the address to serve users on for whom the API server asks (an APIService), over TLS with its front proxy's certificate")
 	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
+	addPageFlags(&s)
 	addExportFlags(&s.export, &s.traces)
 	flag.Func("trace-url", "where users find a trace, for the links of kubectl entrypointer ui: a URL with "+tracelink.Placeholder+" in the place of the id of the trace, such as https://jaeger.example/trace/"+tracelink.Placeholder, func(value string) (err error) {
 		s.traceURL, err = tracelink.Parse(value)
@@ -73,6 +75,23 @@ func main() {
 		os.Exit(1) //nolint:gocritic // the process ends, and so does the notification
 	}
 }
+
+// addPageFlags adds the flags of the page.
+func addPageFlags(s *settings) {
+	flag.StringVar(&s.listenPage, "listen-page", "", "the address to serve the page on, over TLS, to users whose bearer tokens an authenticating proxy hands on, such as :8445; if it isn't set, there is no page")
+	s.pageDisk = 2 << 30
+	flag.Func("page-disk", "how much of the directory for temporary files the page may take for logs that users have open, such as 2Gi, which is the default", func(value string) error {
+		quantity, err := resource.ParseQuantity(value)
+		if err != nil || quantity.Value() < minPageDisk {
+			return errors.New("use a size of at least 64Mi, such as 2Gi")
+		}
+		s.pageDisk = quantity.Value()
+		return nil
+	})
+}
+
+// minPageDisk is the least that the page can take of the disk, in bytes.
+const minPageDisk = 64 << 20
 
 // addExportFlags adds the flags for sending logs and traces on.
 func addExportFlags(o, traces *export.Options) {
@@ -116,7 +135,7 @@ func start(ctx context.Context, logger *slog.Logger, kubeconfig string, s settin
 	if err != nil {
 		return fmt.Errorf("creating a Kubernetes client: %w", err)
 	}
-	return run(ctx, logger, clients{client, untyped.Resource(apiServices), readOf(reader)}, s)
+	return run(ctx, logger, clients{client, untyped.Resource(apiServices), readOf(reader), config}, s)
 }
 
 // readOf returns a function that reads objects of the API server.

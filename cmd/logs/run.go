@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/authority"
@@ -36,6 +37,8 @@ type settings struct {
 	directory, bucket, listen, listenProxied, probes string
 	export, traces                                   export.Options // without a URL, nothing is sent on
 	traceURL                                         tracelink.Template
+	listenPage                                       string // "" for no page
+	pageDisk                                         int64  // bytes
 }
 
 // clients are the clients of the API server.
@@ -43,6 +46,8 @@ type clients struct {
 	kubernetes.Interface
 	apiServices dynamic.ResourceInterface
 	read        export.Read
+	// config says where the API server is, for what users ask with their own tokens.
+	config *rest.Config
 }
 
 // registerBuild registers the metric of this program's version.
@@ -155,7 +160,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if err != nil {
 		return err
 	}
-	ca, err := authority.Open(ctx, client.CoreV1().Secrets(endpoint.Namespace), serverNames...)
+	ca, err := authority.Open(ctx, client.CoreV1().Secrets(endpoint.Namespace), namesOf(s)...)
 	if err != nil {
 		return err
 	}
@@ -174,13 +179,18 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if err != nil {
 		return err
 	}
+	site, err := newSite(ctx, reviewer, client.config, logger, s)
+	if err != nil {
+		return errors.Join(err, pods.Close(), proxied.Close(), probes.Close())
+	}
 	ports := map[string]*port{"pods": podsPort(pods, service), "proxied": proxiedPort(proxied, service, front)}
-	registerConnections(registry, ports)
+	registerConnections(registry, site.with(ports))
 	logger.Info("Serving logs", "version", version.Own(), "listen", pods.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {
 		group.Go(func() error { return serveLogs(ctx, logger, service, p, ca) })
 	}
+	group.Go(func() error { return site.serve(ctx, logger, ca) })
 	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
 	publishing(ctx, group, logger, client, address, ca.PEM())
 	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })

@@ -65,7 +65,7 @@ func withAPIService(client *fake.Clientset) clients {
 	service := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiServiceName},
 	}}
-	return clients{client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), service).Resource(apiServices), nil}
+	return clients{client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), service).Resource(apiServices), nil, nil}
 }
 
 // A service is a log service that runs in this process.
@@ -94,6 +94,12 @@ func free(t *testing.T) string {
 // runs starts a service, in a cluster that has these objects as well.
 func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service {
 	t.Helper()
+	return runsWith(t, directory, func(*clients, *settings) {}, objects...)
+}
+
+// runsWith starts a service with other clients and settings.
+func runsWith(t *testing.T, directory string, change func(*clients, *settings), objects ...*corev1.ConfigMap) *service {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	s := &service{t: t, address: free(t), proxied: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
 	kube := cluster()
@@ -106,9 +112,11 @@ func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service
 		stop()
 		<-done
 	})
+	with, set := withAPIService(kube), settings{directory: directory, listen: s.address, listenProxied: s.proxied, probes: s.probes}
+	change(&with, &set)
 	go func() {
 		defer close(done)
-		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory: directory, listen: s.address, listenProxied: s.proxied, probes: s.probes})
+		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), with, set)
 	}()
 	require.Eventually(t, func() bool {
 		configMap, err := kube.CoreV1().ConfigMaps(endpoint.Namespace).Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})

@@ -63,6 +63,8 @@ type Options struct {
 	MaxLog, MaxTotal int64
 	// MaxLogs bounds the logs that are open, 32 by default.
 	MaxLogs int
+	// MaxLogsOfOwner bounds the open logs of one owner. By default there is no such bound.
+	MaxLogsOfOwner int
 	// Idle is after how long a log that nobody reads is closed, 5 minutes by default.
 	Idle time.Duration
 }
@@ -76,10 +78,13 @@ type Views struct {
 	room    room
 
 	mu      sync.Mutex
-	logs    map[string]*openLog
+	logs    map[name]*openLog
 	stop    chan struct{}
 	closing sync.WaitGroup
 }
+
+// A name is that of a log. Owners have logs of their own, whatever their keys.
+type name struct{ owner, key string }
 
 // An openLog is a log that is indexed.
 type openLog struct {
@@ -108,7 +113,7 @@ func New(o Options) *Views {
 	if o.Idle == 0 {
 		o.Idle = 5 * time.Minute
 	}
-	v := &Views{options: o, room: room{perLog: o.MaxLog, total: o.MaxTotal}, logs: map[string]*openLog{}, stop: make(chan struct{})}
+	v := &Views{options: o, room: room{perLog: o.MaxLog, total: o.MaxTotal}, logs: map[name]*openLog{}, stop: make(chan struct{})}
 	go v.closeIdle()
 	return v
 }
@@ -116,8 +121,12 @@ func New(o Options) *Views {
 // Log returns the handler of a log: of /info, /rows, /search, /find and /text. The key
 // says whose log it is, and the source is called if the log isn't open. The caller has made sure
 // that the log may be read.
-func (v *Views) Log(key string, source Source) http.Handler {
-	return &handler{v, key, source}
+func (v *Views) Log(key string, source Source) http.Handler { return v.LogOf("", key, source) }
+
+// LogOf is Log for one of several owners. What one of them has had indexed is never that of
+// another one, and an owner that opens too many logs has its own ones closed for them.
+func (v *Views) LogOf(owner, key string, source Source) http.Handler {
+	return &handler{v, name{owner, key}, source}
 }
 
 // Close closes all logs, and waits until their sources have returned. No handler may be running or
@@ -133,7 +142,7 @@ func (v *Views) Close() {
 }
 
 // acquire returns the index of a log, and opens it if necessary. Release it.
-func (v *Views) acquire(key string, source Source) (*openLog, error) {
+func (v *Views) acquire(key name, source Source) (*openLog, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	log := v.logs[key]
@@ -142,10 +151,13 @@ func (v *Views) acquire(key string, source Source) (*openLog, error) {
 		log = nil
 	}
 	if log == nil {
-		if len(v.logs) >= v.options.MaxLogs || v.room.taken.Load() >= v.room.total/2 {
-			v.dropOldest()
+		switch {
+		case v.isFull(key.owner):
+			v.dropOldest(func(n name) bool { return n.owner == key.owner })
+		case len(v.logs) >= v.options.MaxLogs || v.room.taken.Load() >= v.room.total/2:
+			v.dropOldest(func(name) bool { return true })
 		}
-		if len(v.logs) >= v.options.MaxLogs {
+		if len(v.logs) >= v.options.MaxLogs || v.isFull(key.owner) {
 			return nil, errBusy
 		}
 		x, err := newIndex(v.options.Dir, &v.room)
@@ -180,7 +192,7 @@ func (l *openLog) expired(now time.Time, idle time.Duration) bool {
 }
 
 // drop closes a log that nobody reads.
-func (v *Views) drop(key string, log *openLog) {
+func (v *Views) drop(key name, log *openLog) {
 	delete(v.logs, key)
 	log.cancel()
 	v.closing.Go(func() {
@@ -189,16 +201,31 @@ func (v *Views) drop(key string, log *openLog) {
 	})
 }
 
-// dropOldest closes the log that wasn't read for longest, if nobody reads it now.
-func (v *Views) dropOldest() {
-	oldest := ""
-	for key, log := range v.logs {
-		if log.readers == 0 && (oldest == "" || log.lastUsed.Before(v.logs[oldest].lastUsed)) {
-			oldest = key
+// isFull reports whether an owner has as many open logs as it may have.
+func (v *Views) isFull(owner string) bool {
+	if v.options.MaxLogsOfOwner == 0 {
+		return false
+	}
+	open := 0
+	for key := range v.logs {
+		if key.owner == owner {
+			open++
 		}
 	}
-	if oldest != "" {
-		v.drop(oldest, v.logs[oldest])
+	return open >= v.options.MaxLogsOfOwner
+}
+
+// dropOldest closes the log, among some, that wasn't read for longest, if nobody reads it now.
+func (v *Views) dropOldest(among func(name) bool) {
+	var oldest name
+	var found *openLog
+	for key, log := range v.logs {
+		if among(key) && log.readers == 0 && (found == nil || log.lastUsed.Before(found.lastUsed)) {
+			oldest, found = key, log
+		}
+	}
+	if found != nil {
+		v.drop(oldest, found)
 	}
 }
 

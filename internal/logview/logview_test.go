@@ -412,6 +412,27 @@ func TestALogThatNobodyReadsIsClosed(t *testing.T) {
 	require.NotEqual(t, first.Epoch, second.Epoch)
 }
 
+// TestAnOwnerHasLogsOfItsOwn has two owners read the same, and one of them too much.
+func TestAnOwnerHasLogsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	views := New(Options{Dir: t.TempDir(), MaxLogsOfOwner: 2})
+	defer views.Close()
+	log := func(owner, key string) (epoch int64) {
+		var body infoBody
+		aLog{t, views.LogOf(owner, key, func(context.Context, *Recorder) error { return nil })}.get("/info", &body)
+		return body.Epoch
+	}
+	mine, others := log("jane", "a"), log("bob", "a")
+	require.NotEqual(t, mine, others)
+	require.NotEqual(t, mine, log("", "jane a"))
+	require.Equal(t, mine, log("jane", "a"))
+	for _, key := range []string{"b", "c", "d"} {
+		log("jane", key)
+	}
+	require.NotEqual(t, mine, log("jane", "a"), "it was closed for the others of its owner")
+	require.Equal(t, others, log("bob", "a"))
+}
+
 func TestWrongRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	l := serve(t, Options{}, prints(func(*printed) error { return nil }))

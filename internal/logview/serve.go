@@ -34,7 +34,7 @@ var errBusy = errors.New("too many logs are being read: close some of their page
 // A handler serves one log.
 type handler struct {
 	views  *Views
-	key    string
+	key    name
 	source Source
 }
 

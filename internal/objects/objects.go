@@ -177,10 +177,26 @@ func (c *Client) WithLabels(path, plural, selector string) func() *rest.Request 
 
 // Each lists objects in pages, each by a request of its own, and calls a function for one
 // object after another. After a page with which most objects have come, it reads no further,
-// and reports whether there are more. If a page would have more than 64 MiB, pages are smaller
-// from there on.
+// and reports whether there are more. If a page would have more than 64 MiB, or more than
+// WithMaxPage says, pages are smaller from there on.
 func Each[Object any](ctx context.Context, request func() *rest.Request, most int, one func(Object)) (more bool, _ error) {
-	return each(ctx, request, most, maxPage, one)
+	return each(ctx, request, most, mostBytes(ctx), one)
+}
+
+// A maxPageKey is the key of the bound of a page in a context.
+type maxPageKey struct{}
+
+// WithMaxPage returns a context in which Each reads pages of so many bytes at most, where there
+// is less memory than 64 MiB for each list. An object that is larger can't be listed.
+func WithMaxPage(ctx context.Context, bytes int64) context.Context {
+	return context.WithValue(ctx, maxPageKey{}, bytes)
+}
+
+func mostBytes(ctx context.Context) int64 {
+	if bytes, is := ctx.Value(maxPageKey{}).(int64); is {
+		return bytes
+	}
+	return maxPage
 }
 
 func each[Object any](ctx context.Context, request func() *rest.Request, most int, maxBytes int64, one func(Object)) (more bool, _ error) {

@@ -37,7 +37,7 @@ func Gate(token, port string, next http.Handler) http.Handler {
 		given, _, isPath := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		knows := subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 		if !knows || !isPath || !slices.Contains(hosts, r.Host) {
-			protect(w.Header())
+			Protect(w.Header())
 			http.NotFound(w, r)
 			return
 		}
@@ -51,9 +51,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // openerPolicy is the header that keeps windows of other sites apart.
 const openerPolicy = "Cross-Origin-Opener-Policy"
 
-// protect sets the headers of all responses. That of the page of a run may have another
+// Protect sets the headers of all responses. That of the page of a run may have another
 // openerPolicy.
-func protect(h http.Header) {
+func Protect(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -69,7 +69,7 @@ const mostAtOnce = 24
 func bounded(next http.Handler) http.Handler {
 	places := make(chan struct{}, mostAtOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		protect(w.Header())
+		Protect(w.Header())
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)

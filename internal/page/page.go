@@ -54,8 +54,24 @@ type Options struct {
 	Traces tracelink.Template
 	// Perfetto is where runs can be opened. Without it, pages have no button for that.
 	Perfetto Perfetto
+	// Readable returns the Access by which the user may read the log of a target now, or an
+	// error. It is asked for each request about a log: what was indexed before may be read only by
+	// who may read it still. Without it, Logs has what one user reads, and nobody else.
+	Readable func(ctx context.Context, namespace string, of target.Target) (Access, error)
+	// MostAnswers bounds the answers of supervisors that are kept, each of 64 KiB at most, 500 by
+	// default.
+	MostAnswers int
 	// Now returns the time, time.Now by default.
 	Now func() time.Time
+}
+
+// An Access says who reads a log, and with which rights. Logs that were read by another one are
+// read anew.
+type Access struct {
+	// Owner is who reads, whose logs are bounded together.
+	Owner string
+	// Rights tell what the owner reads from what the same owner would read with other rights.
+	Rights string
 }
 
 // A server serves the page.
@@ -75,7 +91,7 @@ func New(o Options) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &server{Options: o, views: map[string]*template.Template{}}
+	s := &server{Options: o, views: map[string]*template.Template{}, kept: podstatus.Kept{Most: o.MostAnswers}}
 	for _, name := range []string{"runs", "run", "problem"} {
 		// A mistake in an embedded template would be found by every test.
 		s.views[name] = template.Must(template.New("frame.html.tmpl").Funcs(functions).ParseFS(templates, "templates/frame.html.tmpl", "templates/"+name+".html.tmpl"))

@@ -185,8 +185,15 @@ func (s *server) serveLog(w http.ResponseWriter, r *http.Request) {
 		s.serveProblem(w, q, err)
 		return
 	}
+	var access Access
+	if s.Readable != nil {
+		if access, err = s.Readable(r.Context(), q.client.Namespace, q.target); err != nil {
+			s.serveProblem(w, q, err)
+			return
+		}
+	}
 	source := logview.FromService(&logreader.Client{REST: q.client.REST, Namespace: q.client.Namespace}, q.target)
-	log := s.Logs.Log(q.client.Namespace+"/"+q.target.String(), source)
+	log := s.Logs.LogOf(access.Owner, access.Rights+" "+q.client.Namespace+"/"+q.target.String(), source)
 	http.StripPrefix(strings.TrimPrefix(s.Path(q.client.Namespace, &q.target), s.Base)+"logs", log).ServeHTTP(w, r)
 }
 

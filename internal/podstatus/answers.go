@@ -4,6 +4,7 @@
 package podstatus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,9 +22,12 @@ const (
 	mostKept = 500
 )
 
-// Kept keeps the answers of supervisors for 10 seconds, 500 of them at most, for who asks the
-// same again and again. Its zero value is empty. It can be used by several Readers at once.
+// Kept keeps the answers of supervisors for 10 seconds, for who asks the same again and again.
+// Its zero value is empty. It can be used by several Readers at once, of the same user.
 type Kept struct {
+	// Most bounds the answers, 500 by default.
+	Most int
+
 	mu      sync.Mutex
 	answers map[start]answer
 }
@@ -65,7 +69,7 @@ func (k *Kept) ask(ctx context.Context, r *Reader, p *corev1.Pod, c *Container) 
 	if k.answers == nil {
 		k.answers = map[start]answer{}
 	}
-	if len(k.answers) < mostKept {
+	if len(k.answers) < cmp.Or(k.Most, mostKept) {
 		k.answers[of] = answer{supervisor, err, now.Add(keptFor)}
 	}
 	return supervisor, err

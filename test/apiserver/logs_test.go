@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,8 @@ import (
 	appsvalidation "k8s.io/kubernetes/pkg/apis/apps/validation"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	networkingvalidation "k8s.io/kubernetes/pkg/apis/networking/validation"
 	"k8s.io/kubernetes/pkg/apis/policy"
 	policyvalidation "k8s.io/kubernetes/pkg/apis/policy/validation"
 	psaapi "k8s.io/pod-security-admission/api"
@@ -92,4 +95,41 @@ func TestTheLogServiceOnAnObjectStoreIsWhatKubernetesTakes(t *testing.T) {
 			require.Equal(t, deployment.Namespace, budget.Namespace)
 		})
 	}
+}
+
+func TestTheOverlayWithThePageIsWhatKubernetesTakes(t *testing.T) {
+	documents := rendered(t, "page")
+	require.Contains(t, documents, "PersistentVolumeClaim/logs")
+	deployment, internal := decoded[*appsv1.Deployment](t, documents["Deployment/logs"])
+	require.Empty(t, appsvalidation.ValidateDeployment(internal.(*apps.Deployment), corevalidation.PodValidationOptions{}))
+	pod := deployment.Spec.Template
+	container := pod.Spec.Containers[0]
+	require.Equal(t, []string{"-directory", "/var/lib/logs", "-listen-page=:8445", "-page-disk=2Gi"}, container.Args)
+	require.Len(t, pod.Spec.Volumes, 2)
+	require.Len(t, container.VolumeMounts, 2)
+	require.Len(t, container.Env, 1, "one GOMEMLIMIT")
+	require.Equal(t, "1Gi", container.Resources.Limits.Memory().String())
+	evaluator, err := psapolicy.NewEvaluator(psapolicy.DefaultChecks(), nil)
+	require.NoError(t, err)
+	for _, result := range evaluator.EvaluatePod(psaapi.LevelVersion{Level: psaapi.LevelRestricted, Version: psaapi.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+		require.True(t, result.Allowed, result.ForbiddenDetail)
+	}
+	ports := map[string]int32{}
+	for _, port := range container.Ports {
+		ports[port.Name] = port.ContainerPort
+	}
+	service, _ := decoded[*corev1.Service](t, documents["Service/page"])
+	require.Equal(t, int32(8445), ports[service.Spec.Ports[0].TargetPort.StrVal])
+	require.Subset(t, pod.Labels, service.Spec.Selector)
+
+	allowed, internal := decoded[*networkingv1.NetworkPolicy](t, documents["NetworkPolicy/page"])
+	require.Empty(t, networkingvalidation.ValidateNetworkPolicy(internal.(*networking.NetworkPolicy), networkingvalidation.NetworkPolicyValidationOptions{}))
+	require.Subset(t, pod.Labels, allowed.Spec.PodSelector.MatchLabels)
+	open := map[int32]bool{} // by port: to all
+	for _, rule := range allowed.Spec.Ingress {
+		for _, port := range rule.Ports {
+			open[port.Port.IntVal] = len(rule.From) == 0
+		}
+	}
+	require.Equal(t, map[int32]bool{ports["https"]: true, ports["proxied"]: true, ports["probes"]: true, ports["page"]: false}, open)
 }

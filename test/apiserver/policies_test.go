@@ -28,6 +28,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	registrationvalidation "k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
 	"sigs.k8s.io/yaml"

@@ -48,6 +48,9 @@ SPDX-License-Identifier: Apache-2.0
 {{- end }}
 {{- if and (eq $object.kind "Deployment") (eq $name "logs") }}
 {{- include "entrypointer.storage" . }}
+{{- if $values.logs.page.enabled }}
+{{- include "entrypointer.page" . }}
+{{- end }}
 {{- end }}
 {{- if and (eq $object.kind "ConfigMap") (eq $name "config-entrypointer") }}
 {{- $_ := set $object "data" (merge (dict) $values.config $object.data) }}
@@ -159,6 +162,17 @@ SPDX-License-Identifier: Apache-2.0
 {{- $_ := set (first $spec.volumes).persistentVolumeClaim "claimName" . }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* The page behind a proxy: examples/logs/with-page. */}}
+{{- define "entrypointer.page" }}
+{{- $disk := .root.Values.logs.page.disk }}
+{{- $spec := .object.spec.template.spec }}
+{{- $container := first $spec.containers }}
+{{- $_ := set $container "args" (concat $container.args (list "-listen-page=:8445" (printf "-page-disk=%s" $disk))) }}
+{{- $_ := set $container "ports" (append $container.ports (dict "name" "page" "containerPort" 8445)) }}
+{{- $_ := set $container "volumeMounts" (append ($container.volumeMounts | default list) (dict "name" "page" "mountPath" "/tmp")) }}
+{{- $_ := set $spec "volumes" (append ($spec.volumes | default list) (dict "name" "page" "emptyDir" (dict))) }}
 {{- end }}
 
 {{- /* The ranges of pods, which can't reach the webhooks. */}}

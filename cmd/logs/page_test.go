@@ -1,0 +1,127 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/internal/page/pagetest"
+)
+
+// TestAPageBehindAProxyThatHandsATokenOn runs the service with its page behind a proxy that
+// knows its user by a cookie, as oauth2-proxy does, and verifies the service by the CA in the
+// APIService.
+func TestAPageBehindAProxyThatHandsATokenOn(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1000)
+	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Authorization")
+		pagetest.New().ServeHTTP(w, r)
+	}))
+	defer apiServer.Close()
+	address := free(t)
+	var client clients
+	s := runsWith(t, t.TempDir(), func(c *clients, set *settings) {
+		c.config = &rest.Config{Host: apiServer.URL, BearerToken: "service"}
+		set.listenPage, set.pageDisk = address, 64<<20
+		client = *c
+	})
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: "page.entrypointer-logs.svc"})
+			r.Out.Header.Del("Authorization")
+			if session, err := r.In.Cookie("session"); err == nil {
+				r.Out.Header.Set("Authorization", "Bearer "+session.Value)
+			}
+		},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: publishedCA(t, client)}, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}},
+	})
+	defer proxy.Close()
+	get := func(path, session string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL+path, nil)
+		require.NoError(t, err)
+		request.AddCookie(&http.Cookie{Name: "session", Value: session})
+		request.AddCookie(&http.Cookie{Name: "other", Value: strings.Repeat("x", 20<<10)}) // cookies come along
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(body)
+	}
+	status, body := get("/namespaces/team-a/", "reader")
+	require.Equal(t, http.StatusOK, status, body)
+	require.Contains(t, body, "pipelinerun/release")
+	status, body = get("/namespaces/team-a/taskrun/release-build/logs/text", "reader")
+	require.Equal(t, http.StatusOK, status, body)
+	require.Contains(t, body, "step compile begins")
+	for range len(asked) {
+		require.Equal(t, "Bearer reader", <-asked)
+	}
+	for _, session := range []string{"", "nobody", "pod"} {
+		status, body = get("/namespaces/team-a/", session)
+		require.Equal(t, http.StatusUnauthorized, status, session)
+		require.Contains(t, body, "bearer token")
+	}
+	metrics, err := http.Get("http://" + s.probes + "/metrics")
+	require.NoError(t, err)
+	defer metrics.Body.Close()
+	text, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `entrypointer_logs_connections{port="page"} 1`)
+	require.NotContains(t, s.logs.String(), "reader")
+
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
+// publishedCA returns the CA that the service has written into its APIService.
+func publishedCA(t *testing.T, client clients) *x509.CertPool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	require.Eventually(t, func() bool {
+		service, err := client.apiServices.Get(t.Context(), apiServiceName, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		bundle, _, _ := unstructured.NestedString(service.Object, "spec", "caBundle")
+		pem, err := base64.StdEncoding.DecodeString(bundle)
+		return err == nil && pool.AppendCertsFromPEM(pem)
+	}, 10*time.Second, 10*time.Millisecond)
+	return pool
+}
+
+func TestWithoutItsFlagThereIsNoPage(t *testing.T) {
+	t.Parallel()
+	s := runs(t, t.TempDir())
+	defer s.stop()
+	require.Equal(t, serverNames, namesOf(settings{}))
+	status, _ := s.send(http.MethodGet, "/namespaces/tenant/", "reader", nil)
+	require.Equal(t, http.StatusNotFound, status)
+	metrics, err := http.Get("http://" + s.probes + "/metrics")
+	require.NoError(t, err)
+	defer metrics.Body.Close()
+	text, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `port="page"`)
+}

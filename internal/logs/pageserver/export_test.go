@@ -1,0 +1,18 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pageserver
+
+import "context"
+
+// MostOfUser is how many requests a user can have at once.
+const MostOfUser = mostOfUser
+
+// NewGate returns a gate for tests.
+func NewGate(most, ofUser int) *gate { return newGate(most, ofUser) }
+
+// Enter is enter.
+func (g *gate) Enter(ctx context.Context, user string) bool { return g.enter(ctx, user) }
+
+// Leave is leave.
+func (g *gate) Leave(user string) { g.leave(user) }

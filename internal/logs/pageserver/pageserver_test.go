@@ -1,0 +1,294 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pageserver_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/pageserver"
+	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
+	"github.com/entrypointer/entrypointer/internal/page/pagetest"
+	"github.com/entrypointer/entrypointer/internal/synced"
+)
+
+// A cluster is an API server that knows users by their tokens, and whose answers can change. It
+// is the Reviewer as well: how that caches answers is tested in internal/logs/identity.
+type cluster struct {
+	*pagetest.Cluster
+
+	mu       sync.Mutex
+	rights   map[string][]string // by token: the namespaces whose logs may be read, "" for all
+	uid      string
+	down     bool
+	asked    []string       // the tokens of requests, one after another
+	askedFor map[string]int // requests for lines, by token
+	held     chan struct{}  // what jane's requests for pods wait for
+}
+
+func newCluster() *cluster {
+	return &cluster{
+		Cluster: pagetest.New(), uid: "first", askedFor: map[string]int{},
+		rights: map[string][]string{"token-of-jane": {"team-a"}, "token-of-bob": {"team-a"}, "token-of-mallory": {"team-m"}},
+	}
+}
+
+func (c *cluster) change(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+// ServeHTTP implements the API server.
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	c.mu.Lock()
+	c.asked = append(c.asked, token)
+	may, held := slices.Contains(c.rights[token], pagetest.Namespace), c.held
+	if may && strings.HasSuffix(r.URL.Path, "/log") {
+		c.askedFor[token]++
+	}
+	c.mu.Unlock()
+	if !may {
+		objectstest.Refuse(w, http.StatusForbidden, "no such right")
+		return
+	}
+	if held != nil && token == "token-of-jane" && strings.HasSuffix(r.URL.Path, "/pods") {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}
+	c.Cluster.ServeHTTP(w, r)
+}
+
+// Reader implements pageserver.Reviewer.
+func (c *cluster) Reader(_ context.Context, token string) (api.User, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return api.User{}, errors.New("connection refused")
+	}
+	if _, is := c.rights[token]; !is {
+		return api.User{}, api.ErrUnauthenticated
+	}
+	return api.User{Name: strings.TrimPrefix(token, "token-of-")}, nil
+}
+
+// MayRead implements pageserver.Reviewer.
+func (c *cluster) MayRead(_ context.Context, user api.User, namespace, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.rights["token-of-"+user.Name], namespace) {
+		return api.ErrForbidden
+	}
+	return nil
+}
+
+// Namespace implements pageserver.Reviewer.
+func (c *cluster) Namespace(context.Context, string) (api.Namespace, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return api.Namespace{UID: c.uid}, nil
+}
+
+// served returns the page of a cluster, which asks it over the network, and what it logs.
+func served(t *testing.T, c *cluster) (http.Handler, *synced.Buffer) {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	logs := &synced.Buffer{}
+	pages := pageserver.New(pageserver.Options{
+		Config:   &rest.Config{Host: server.URL, BearerToken: "token-of-the-service", Username: "service", Password: "secret"},
+		Reviewer: c, Logger: slog.New(slog.NewJSONHandler(logs, nil)), Directory: t.TempDir(), Disk: 64 << 20,
+	})
+	t.Cleanup(pages.Close)
+	return pages, logs
+}
+
+// get returns the response to a request with these values of Authorization.
+func get(t *testing.T, handler http.Handler, path string, authorization ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	request.Header["Authorization"] = authorization
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, request)
+	return response
+}
+
+func as(user string) string { return "Bearer token-of-" + user }
+
+const (
+	list = "/namespaces/team-a/"
+	log  = "/namespaces/team-a/taskrun/release-build/logs/"
+	said = "step compile begins"
+)
+
+func TestWithoutATokenThatTheAPIServerAcceptsThereIsNoPage(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	handler, _ := served(t, c)
+	for name, authorization := range map[string][]string{
+		"none":               nil,
+		"another scheme":     {"Basic dG9rZW4="},
+		"no token":           {"Bearer "},
+		"two":                {as("jane"), as("bob")},
+		"of nobody":          {as("nobody")},
+		"that of the server": {"Bearer token-of-the-service"},
+	} {
+		for _, path := range []string{"/", list, log + "text", "/assets/page.css"} {
+			response := get(t, handler, path, authorization...)
+			require.Equal(t, http.StatusUnauthorized, response.Code, name)
+			require.Equal(t, "Bearer", response.Header().Get("WWW-Authenticate"))
+			require.Contains(t, response.Header().Get("Content-Security-Policy"), "default-src 'none'")
+			require.Equal(t, "no-store", response.Header().Get("Cache-Control"))
+			require.Contains(t, response.Body.String(), "bearer token", name)
+		}
+	}
+	require.Empty(t, c.asked, "the API server is asked for nothing")
+	c.down = true
+	response := get(t, handler, list, as("jane"))
+	require.Equal(t, http.StatusServiceUnavailable, response.Code)
+	require.NotEmpty(t, response.Header().Get("Retry-After"))
+}
+
+func TestThePageAsksWithTheTokenOfItsUserAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	handler, logs := served(t, c)
+	for _, path := range []string{list, "/namespaces/team-a/pipelinerun/release/", log + "text"} {
+		response := get(t, handler, path, as("jane"))
+		require.Equal(t, http.StatusOK, response.Code, path)
+		require.NotContains(t, response.Body.String(), "token-of-")
+	}
+	c.change(func() { require.Equal(t, []string{"token-of-jane"}, slices.Compact(slices.Clone(c.asked))) })
+	require.Equal(t, http.StatusForbidden, get(t, handler, list, as("mallory")).Code, "as the API server says")
+	c.change(func() { c.down = true })
+	get(t, handler, list, as("jane"))
+	require.Contains(t, logs.String(), "connection refused")
+	require.NotContains(t, logs.String(), "token-of-")
+}
+
+func TestTheFirstPageIsThatOfANamespace(t *testing.T) {
+	t.Parallel()
+	handler, _ := served(t, newCluster())
+	response := get(t, handler, "/", as("jane"))
+	require.Equal(t, http.StatusSeeOther, response.Code)
+	require.Equal(t, "/namespaces/default/", response.Header().Get("Location"))
+}
+
+// TestNobodyReadsWhatWasIndexedForAnother opens a log as one user, and asks for the same as
+// one without the right, and as one who has it.
+func TestNobodyReadsWhatWasIndexedForAnother(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	handler, _ := served(t, c)
+	require.Contains(t, get(t, handler, log+"text", as("jane")).Body.String(), said)
+	for _, path := range []string{"info", "rows", "search?q=step", "find?stream=1&at=0", "text"} {
+		response := get(t, handler, log+path, as("mallory"))
+		require.Equal(t, http.StatusForbidden, response.Code, path)
+		require.NotContains(t, response.Body.String(), said)
+		require.NotContains(t, response.Body.String(), "step-compile", "names of streams")
+	}
+	require.Contains(t, get(t, handler, log+"text", as("bob")).Body.String(), said)
+	c.change(func() {
+		require.Positive(t, c.askedFor["token-of-bob"], "read with his own rights")
+		require.Zero(t, c.askedFor["token-of-mallory"])
+	})
+}
+
+// TestAWithdrawnRightEndsTheReadingOfWhatIsIndexed withdraws rights while a log is open.
+func TestAWithdrawnRightEndsTheReadingOfWhatIsIndexed(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	c.rights["token-of-jane"] = []string{"team-a", ""}
+	handler, _ := served(t, c)
+	times := func() (n int) {
+		require.Contains(t, get(t, handler, log+"text", as("jane")).Body.String(), said)
+		c.change(func() { n = c.askedFor["token-of-jane"] })
+		return n
+	}
+	first := times()
+	require.Equal(t, first, times(), "it is indexed once")
+	c.change(func() { c.rights["token-of-jane"] = []string{"team-a"} })
+	second := times()
+	require.Greater(t, second, first, "what was read with the right to former namespaces is read anew")
+	c.change(func() { c.uid = "second" })
+	require.Greater(t, times(), second, "and so is what was read in a former namespace")
+	c.change(func() { c.rights["token-of-jane"] = []string{} })
+	response := get(t, handler, log+"text", as("jane"))
+	require.Equal(t, http.StatusForbidden, response.Code)
+	require.NotContains(t, response.Body.String(), said)
+	c.change(func() { delete(c.rights, "token-of-jane") })
+	require.Equal(t, http.StatusUnauthorized, get(t, handler, log+"text", as("jane")).Code)
+}
+
+func TestThePageOnlyReads(t *testing.T) {
+	t.Parallel()
+	handler, _ := served(t, newCluster())
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+		request := httptest.NewRequestWithContext(t.Context(), method, list, nil)
+		request.Header.Set("Authorization", as("jane"))
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		require.Equal(t, http.StatusMethodNotAllowed, response.Code, method)
+	}
+}
+
+// TestAUserWhoAsksWithoutEndLeavesPlacesForOthers has the API server hold up lists.
+func TestAUserWhoAsksWithoutEndLeavesPlacesForOthers(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	c.held = make(chan struct{})
+	handler, _ := served(t, c)
+	codes := make(chan int, 100)
+	var asking sync.WaitGroup
+	for range cap(codes) {
+		asking.Go(func() { codes <- get(t, handler, list, as("jane")).Code })
+	}
+	for range cap(codes) - pageserver.MostOfUser {
+		require.Equal(t, http.StatusServiceUnavailable, <-codes, "no place, not even to wait")
+	}
+	answered := make(chan int, 1)
+	go func() { answered <- get(t, handler, "/namespaces/team-a/taskrun/nightly/", as("bob")).Code }()
+	require.Equal(t, http.StatusOK, <-answered)
+	close(c.held)
+	asking.Wait()
+}
+
+func TestAGateLetsSoManyInAndFewerOfEachUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := pageserver.NewGate(3, 2)
+		enters := func(user string) bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return gate.Enter(ctx, user)
+		}
+		require.True(t, enters("jane"))
+		require.True(t, enters("jane"))
+		require.False(t, enters("jane"), "two are hers")
+		require.True(t, enters("bob"))
+		require.False(t, enters("carol"), "three are all")
+		go func() {
+			time.Sleep(time.Second / 2)
+			gate.Leave("jane")
+		}()
+		require.True(t, enters("carol"), "who has waited for a place")
+		require.False(t, enters("jane"))
+	})
+}
