@@ -48,6 +48,7 @@ help:
 	@echo 'make grounds  grounds-arm64, grounds-cgroup2, neighbours, neighbours-webhooks, and e2e-versions: hours'
 	@echo 'make grounds-cgroup2  the tests of containers that run out of memory, on cgroup v2: in a virtual machine with Debian'\''s kernel'
 	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
+	@echo 'make outage  what becomes of TaskRuns while no injector responds: policies in an API server of its own, of the programs that make up builds'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo "make page    the page of the kubectl plugin, with a TaskRun of the cluster, in a browser; ARGS='-args -pictures ../../docs' writes docs/page.png"
@@ -90,7 +91,7 @@ examples: deploy
 
 .PHONY: test test-all
 test: lint unit e2e-sample page equality-sample e2e-release-sample
-test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e page e2e-slow equality e2e-release
+test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e outage page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -159,6 +160,10 @@ grounds-cgroup2:
 # What docs/compatibility.md says was run, but for what other targets run.
 .PHONY: grounds
 grounds: grounds-arm64 grounds-cgroup2 neighbours neighbours-webhooks e2e-versions
+
+.PHONY: outage
+outage:
+	go test -vet=off -count 1 -timeout 10m -tags outage ./test/outage
 
 # The tests with random moments, at full extent.
 .PHONY: stress

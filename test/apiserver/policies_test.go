@@ -162,15 +162,21 @@ func newEvaluator(t *testing.T, variables []admissionregistrationv1.Variable, ex
 	return &evaluator{expressions, compiled, compiler}
 }
 
-// failing are the names of the expressions that don't hold.
-func (e *evaluator) failing(t *testing.T, r request) (names []string) {
+// evaluate returns the results of the expressions.
+func (e *evaluator) evaluate(t *testing.T, r request) []plugin.EvaluationResult {
 	t.Helper()
 	attributes := r.attributes()
 	review := plugin.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind{Kind: r.kind})
 	results, _, err := e.compiled.ForInput(e.compiler.CreateContext(t.Context()), attributes, review,
 		plugin.OptionalVariableBindings{VersionedParams: r.params}, r.namespace, celconfig.RuntimeCELCostBudget)
 	require.NoError(t, err)
-	for i, result := range results {
+	return results
+}
+
+// failing are the names of the expressions that don't hold.
+func (e *evaluator) failing(t *testing.T, r request) (names []string) {
+	t.Helper()
+	for i, result := range e.evaluate(t, r) {
 		if !e.expressions[i].holds(t, result) {
 			names = append(names, e.expressions[i].name)
 		}

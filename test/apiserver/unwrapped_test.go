@@ -144,6 +144,24 @@ func TestWhereTheLabelIsMissingPodsAreRefusedThatWouldBeWrappedWithIt(t *testing
 	}
 }
 
+// isExceededResourceQuotaError of
+// https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/reconciler/taskrun/taskrun.go asks
+// for 403, which Forbidden is, and for these words.
+func TestWhereTheLabelIsMissingTektonTriesAgain(t *testing.T) {
+	spec := shipped[admissionregistrationv1.ValidatingAdmissionPolicy](t,
+		"220-refuse-unwrapped-pods.yaml", "ValidatingAdmissionPolicy", "unwrapped.entrypointer.dev").Spec
+	require.Len(t, spec.Validations, 1)
+	require.Equal(t, metav1.StatusReasonForbidden, *spec.Validations[0].Reason)
+	message := newEvaluator(t, spec.Variables, expression{"message", spec.Validations[0].MessageExpression})
+	for label, triesAgain := range map[string]bool{"tekton.dev/taskRun": true, "serving.knative.dev/revision": false} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{label: "x"}}}
+		said, ok := message.evaluate(t, creation(p, tenant("true")))[0].EvalResult.Value().(string)
+		require.True(t, ok)
+		require.Contains(t, said, "the injector sets the label as soon as it runs")
+		require.Equal(t, triesAgain, strings.Contains(said, "exceeded quota"), "%s", said)
+	}
+}
+
 func TestThePolicySeesTheNamespacesThatTheWebhookDoesNot(t *testing.T) {
 	unwrapped := shipped[admissionregistrationv1.ValidatingAdmissionPolicy](t,
 		"220-refuse-unwrapped-pods.yaml", "ValidatingAdmissionPolicy", "unwrapped.entrypointer.dev")
