@@ -29,15 +29,16 @@ import (
 )
 
 const (
-	// headerTimeout limits the time of a handshake, and the time in which a client sends
-	// the header of a request.
-	headerTimeout = 10 * time.Second
 	// responseTimeout limits the time from the header of a request to the end of its
-	// response: more than the longest timeout of a webhook. It also limits the time in which
-	// a client sends a body: net/http reads what is left of a short one before it answers.
+	// response: more than the longest timeout of a webhook. It also limits the time of a
+	// handshake, and that in which a client sends a body: net/http reads what is left of a
+	// short one before it answers.
 	responseTimeout = 45 * time.Second
-	// idleTimeout limits the time in which a connection waits for its next request. API
-	// servers close it earlier, after 90 seconds, so that they meet no closed connection.
+	// idleTimeout limits the time in which a connection waits for the header of its first or
+	// next request. API servers close it earlier, after 90 seconds, so that they meet no
+	// closed connection. They open some that they use later, or never, and refuse the pod
+	// if the first request on one of these fails: net/http repeats only requests on
+	// connections that were used before. Connections bounds those that wait.
 	idleTimeout = 2 * time.Minute
 	// maxHeader is the longest header, in bytes: at level debug, knative.dev/pkg logs all
 	// of it.
@@ -76,6 +77,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	var draining atomic.Bool
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// http.Server.ReadTimeout would count from the start of a connection.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(responseTimeout)) // the connection may be closed
 			if draining.Load() {
 				w.Header().Set("Connection", "close")
 			}
@@ -83,8 +86,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		}),
 		TLSConfig:         s.TLS,
 		ErrorLog:          connections.ErrorLog(s.Logger.Debugw, s.Logger.Errorw),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       responseTimeout,
+		ReadHeaderTimeout: idleTimeout,
 		WriteTimeout:      responseTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

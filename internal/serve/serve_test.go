@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -39,12 +41,18 @@ func run(t *testing.T, quiet, longest time.Duration, handler http.HandlerFunc) *
 	return runServer(t, &Server{Handler: handler, Quiet: quiet, Longest: longest})
 }
 
-func runServer(t *testing.T, server *Server) *running {
+func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("webhook", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
+	return pair
+}
+
+func runServer(t *testing.T, server *Server) *running {
+	t.Helper()
+	pair := selfSigned(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	core, logged := observer.New(zapcore.InfoLevel)
@@ -214,4 +222,58 @@ func TestAClientThatSpeaksNoTLSIsNoError(t *testing.T) {
 	r.stop()
 	require.NoError(t, <-r.ended)
 	require.Zero(t, r.logged.FilterLevelExact(zapcore.ErrorLevel).Len())
+}
+
+// A pipeListener accepts connections that are pipes, whose time is that of the test.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	accepted, open := <-l
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return accepted, nil
+}
+
+func (l pipeListener) Close() error   { close(l); return nil }
+func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// API servers open a connection if none is free, and may use another one that has become free
+// meanwhile. They keep the new one for 90 seconds, and don't repeat a request that meets its end.
+func TestAConnectionIsServedForAsLongAsAnAPIServerKeepsItUnused(t *testing.T) {
+	pair := selfSigned(t)
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipeListener)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		server := &Server{
+			TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, Logger: zap.NewNop().Sugar(),
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), Quiet: time.Second, Longest: time.Second,
+		}
+		go func() { ended <- server.Run(ctx, listener) }()
+		ours, theirs := net.Pipe()
+		listener <- theirs
+		connection := tls.Client(ours, &tls.Config{InsecureSkipVerify: true})
+		require.NoError(t, connection.Handshake())
+		for range 2 { // before its first request and its next
+			time.Sleep(90 * time.Second)
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://webhook/", strings.NewReader("review"))
+			require.NoError(t, err)
+			require.NoError(t, request.Write(connection))
+			response, err := http.ReadResponse(bufio.NewReader(connection), request)
+			require.NoError(t, err)
+			answer, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.Equal(t, "review", string(answer))
+		}
+
+		// A body that doesn't come to its end is given up.
+		_, err := io.WriteString(connection, "POST / HTTP/1.1\r\nHost: webhook\r\nContent-Length: 6\r\n\r\nrev")
+		require.NoError(t, err)
+		began := time.Now()
+		_, _ = io.Copy(io.Discard, connection)
+		require.LessOrEqual(t, time.Since(began), responseTimeout+time.Second)
+		stop()
+		require.NoError(t, <-ended)
+	})
 }
