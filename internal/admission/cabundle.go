@@ -49,7 +49,7 @@ type readConfiguration func(name string) (writable, error)
 type writable struct {
 	kind    string
 	meta    *metav1.ObjectMeta
-	clients []*admissionregistrationv1.WebhookClientConfig // of its webhooks
+	clients []*admissionregistrationv1.WebhookClientConfig // of its webhooks that call the injector
 	update  func(context.Context) error
 }
 
@@ -63,9 +63,7 @@ func mutating(lister admissionlisters.MutatingWebhookConfigurationLister, client
 		mine := cached.DeepCopy()
 		return writable{
 			"MutatingWebhookConfiguration", &mine.ObjectMeta,
-			clientsOf(mine.Webhooks, func(w *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.WebhookClientConfig {
-				return &w.ClientConfig
-			}),
+			clientsOf(mine.Webhooks, mutatingClient),
 			updating(client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update, mine),
 		}, nil
 	}
@@ -81,19 +79,34 @@ func validating(lister admissionlisters.ValidatingWebhookConfigurationLister, cl
 		mine := cached.DeepCopy()
 		return writable{
 			"ValidatingWebhookConfiguration", &mine.ObjectMeta,
-			clientsOf(mine.Webhooks, func(w *admissionregistrationv1.ValidatingWebhook) *admissionregistrationv1.WebhookClientConfig {
-				return &w.ClientConfig
-			}),
+			clientsOf(mine.Webhooks, validatingClient),
 			updating(client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update, mine),
 		}, nil
 	}
 }
 
+func mutatingClient(w *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.WebhookClientConfig {
+	return &w.ClientConfig
+}
+
+func validatingClient(w *admissionregistrationv1.ValidatingWebhook) *admissionregistrationv1.WebhookClientConfig {
+	return &w.ClientConfig
+}
+
+// clientsOf are those of the webhooks that call the injector.
 func clientsOf[Webhook any](webhooks []Webhook, of func(*Webhook) *admissionregistrationv1.WebhookClientConfig) (clients []*admissionregistrationv1.WebhookClientConfig) {
 	for i := range webhooks {
-		clients = append(clients, of(&webhooks[i]))
+		if client := of(&webhooks[i]); !isForeign(client) {
+			clients = append(clients, client)
+		}
 	}
 	return clients
+}
+
+// isForeign reports whether a webhook calls something else than the injector: somebody has
+// added it to our configuration, and its CA is theirs.
+func isForeign(client *admissionregistrationv1.WebhookClientConfig) bool {
+	return client.URL != nil || client.Service != nil && client.Service.Namespace != system.Namespace()
 }
 
 func updating[Configuration any](update func(context.Context, Configuration, metav1.UpdateOptions) (Configuration, error), mine Configuration) func(context.Context) error {

@@ -9,6 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/system"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
@@ -34,5 +40,44 @@ func TestTheFormerCAStaysInTheBundleUntilTheNextChange(t *testing.T) {
 		"one that expired":   {second, newCA(t, time.Now().Add(-time.Hour)), second},
 	} {
 		require.Equal(t, string(test.want), string(bundleOf(test.ca, test.current)), what)
+	}
+}
+
+// Its CA may be that of somebody who writes it again and again, and an entry with a URL may
+// need none.
+func TestTheCAOfSomebodyElsesEntryIsLeftAlone(t *testing.T) {
+	ourService := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: system.Namespace(), Name: "entrypointer-webhook"}}
+	for what, foreign := range map[string]admissionregistrationv1.WebhookClientConfig{
+		"a URL":                     {URL: new("https://policies.example.test")},
+		"a URL and a CA":            {URL: new("https://policies.example.test"), CABundle: newCA(t, time.Now().Add(time.Hour))},
+		"a service of their own":    {Service: &admissionregistrationv1.ServiceReference{Namespace: "policies", Name: "webhook"}},
+		"a service that has our CA": {Service: &admissionregistrationv1.ServiceReference{Namespace: "policies", Name: "webhook"}, CABundle: []byte("ca")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+				Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "foreign", ClientConfig: foreign}, {Name: "ours", ClientConfig: ourService}},
+			}
+			client := fake.NewClientset(configuration)
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+			require.NoError(t, indexer.Add(configuration))
+			lister := admissionlisters.NewMutatingWebhookConfigurationLister(indexer)
+			require.False(t, HasCABundle(lister, "pods"), "ours has none yet")
+
+			read, err := mutating(lister, client)("pods")
+			require.NoError(t, err)
+			ca := newCA(t, time.Now().Add(time.Hour))
+			require.True(t, read.trust(ca, metav1.OwnerReference{UID: "uid"}))
+			require.NoError(t, read.update(t.Context()))
+
+			got, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "pods", metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Equal(t, foreign, got.Webhooks[0].ClientConfig)
+			require.Equal(t, string(ca), string(got.Webhooks[1].ClientConfig.CABundle))
+			require.NoError(t, indexer.Update(got))
+			require.True(t, HasCABundle(lister, "pods"), "no injector waits for the CA of somebody else")
+			found := newConfiguration("MutatingWebhookConfiguration", got.ObjectMeta, got.Webhooks, mutatingClient)
+			require.Equal(t, [][]byte{ca}, found.caBundles, "no replica waits for the CA of somebody else")
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,7 @@ var errNotSynced = errors.New("reading the webhook configurations: the informers
 type configuration struct {
 	kind, name   string
 	beingDeleted bool
-	caBundles    [][]byte // of its webhooks
+	caBundles    [][]byte // of its webhooks that call the injector
 }
 
 // list returns the existing configurations.
@@ -92,26 +93,24 @@ func (c *Configurations) list() (found []configuration, err error) {
 	for _, name := range c.names.Mutating {
 		got, failure := c.mutating.Get(name)
 		if failure == nil {
-			found = append(found, newConfiguration("MutatingWebhookConfiguration", got.ObjectMeta, got.Webhooks,
-				func(w admissionregistrationv1.MutatingWebhook) []byte { return w.ClientConfig.CABundle }))
+			found = append(found, newConfiguration("MutatingWebhookConfiguration", got.ObjectMeta, got.Webhooks, mutatingClient))
 		}
 		err = errors.Join(err, unlessNotFound(failure))
 	}
 	for _, name := range c.names.Validating {
 		got, failure := c.validating.Get(name)
 		if failure == nil {
-			found = append(found, newConfiguration("ValidatingWebhookConfiguration", got.ObjectMeta, got.Webhooks,
-				func(w admissionregistrationv1.ValidatingWebhook) []byte { return w.ClientConfig.CABundle }))
+			found = append(found, newConfiguration("ValidatingWebhookConfiguration", got.ObjectMeta, got.Webhooks, validatingClient))
 		}
 		err = errors.Join(err, unlessNotFound(failure))
 	}
 	return found, err
 }
 
-func newConfiguration[Webhook any](kind string, meta metav1.ObjectMeta, webhooks []Webhook, caBundle func(Webhook) []byte) configuration {
+func newConfiguration[Webhook any](kind string, meta metav1.ObjectMeta, webhooks []Webhook, of func(*Webhook) *admissionregistrationv1.WebhookClientConfig) configuration {
 	c := configuration{kind: kind, name: meta.Name, beingDeleted: meta.DeletionTimestamp != nil}
-	for _, webhook := range webhooks {
-		c.caBundles = append(c.caBundles, caBundle(webhook))
+	for _, client := range clientsOf(webhooks, of) {
+		c.caBundles = append(c.caBundles, client.CABundle)
 	}
 	return c
 }
@@ -182,10 +181,7 @@ func HasCABundle(configurations admissionlisters.MutatingWebhookConfigurationLis
 	if err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	for i := range configuration.Webhooks {
-		if len(configuration.Webhooks[i].ClientConfig.CABundle) == 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(clientsOf(configuration.Webhooks, mutatingClient), func(client *admissionregistrationv1.WebhookClientConfig) bool {
+		return len(client.CABundle) == 0
+	})
 }
