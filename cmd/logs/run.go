@@ -50,6 +50,13 @@ type clients struct {
 	config *rest.Config
 }
 
+// newRegistry returns a registry with the version of this program.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registerBuild(registry)
+	return registry
+}
+
 // registerBuild registers the metric of this program's version.
 func registerBuild(registry prometheus.Registerer) {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "entrypointer_logs_build_info", Help: "1, with the version of the service."}, []string{"version"})
@@ -147,6 +154,13 @@ func openStreams(ctx context.Context, bucket storage.Bucket, registry prometheus
 	return bucket, store, err
 }
 
+// following has what API servers' proxies are known by, and the limits of the operator, followed
+// by group.
+func following(ctx context.Context, group *errgroup.Group, logger *slog.Logger, client clients, front *frontproxy.Proxy, maintenance *keeper.Keeper) {
+	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
+	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
+}
+
 // run serves until ctx is done.
 func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
 	bucket, closeBucket, err := openBucket(ctx, s)
@@ -154,8 +168,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		return err
 	}
 	defer func() { err = errors.Join(err, closeBucket()) }()
-	registry := prometheus.NewRegistry()
-	registerBuild(registry)
+	registry := newRegistry()
 	bucket, store, err := openStreams(ctx, bucket, registry)
 	if err != nil {
 		return err
@@ -190,15 +203,12 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	for _, p := range ports {
 		group.Go(func() error { return serveLogs(ctx, logger, service, p, ca) })
 	}
-	group.Go(func() error { return site.serve(ctx, logger, ca) })
 	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
 	publishing(ctx, group, logger, client, address, ca.PEM())
-	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
-	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
-	for _, work := range append(exports, maintenance.Run, notifier.Run) {
+	following(ctx, group, logger, client, front, maintenance)
+	for _, work := range append(exports, maintenance.Run, notifier.Run, func(ctx context.Context) error { return site.serve(ctx, logger, ca) }) {
 		group.Go(func() error { return work(ctx) })
 	}
-	err = group.Wait()
-	maintenance.Leave(ctx)
-	return err
+	defer maintenance.Leave(ctx)
+	return group.Wait()
 }

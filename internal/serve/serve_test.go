@@ -263,7 +263,7 @@ func TestAConnectionIsServedForAsLongAsAnAPIServerKeepsItUnused(t *testing.T) {
 			response, err := http.ReadResponse(bufio.NewReader(connection), request)
 			require.NoError(t, err)
 			answer, err := io.ReadAll(response.Body)
-			require.NoError(t, err)
+			require.NoError(t, errors.Join(err, response.Body.Close()))
 			require.Equal(t, "review", string(answer))
 		}
 

@@ -153,7 +153,7 @@ func TestThePolicyWrapsWhatIsPlainAndLeavesTheRest(t *testing.T) {
 		})
 	}
 	t.Run("several changes at once", func(t *testing.T) {
-		random, verdicts := rand.New(rand.NewPCG(1, 2)), map[string]int{} //nolint:gosec // G404: of a test
+		random, verdicts := rand.New(rand.NewPCG(1, 2)), map[string]int{}
 		for range 300 {
 			p, names := taskRunPod(1+random.IntN(2)+2), []string{}
 			for range 1 + random.IntN(3) {

@@ -64,7 +64,7 @@ func TestInAnOutagePlainPodsAreWrappedAndOthersWait(t *testing.T) {
 		case err != nil:
 			return err
 		case !tektonTriesAgain(refused) || !apierrors.IsInternalError(called) || !isWrapped(wrapped):
-			return fmt.Errorf("refused %v, called %v, wrapped %v", refused, called, wrapped.Annotations)
+			return fmt.Errorf("refused: %w; called: %w; wrapped: %v", refused, called, wrapped.Annotations)
 		}
 		return nil
 	})

@@ -63,8 +63,10 @@ func taskRunPod(steps int) *corev1.Pod {
 		}
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
 			Name: fmt.Sprintf("step-s%d", i), Image: "busybox", VolumeMounts: own, Command: []string{"/tekton/bin/entrypoint"},
-			Args: slices.Concat(wait, []string{"-post_file", fmt.Sprintf("/tekton/run/%d/out", i), "-termination_path", "/tekton/termination",
-				"-step_metadata_dir", fmt.Sprintf("/tekton/run/%d/status", i), "-entrypoint", "echo", "--", "hello"}),
+			Args: slices.Concat(wait, []string{
+				"-post_file", fmt.Sprintf("/tekton/run/%d/out", i), "-termination_path", "/tekton/termination",
+				"-step_metadata_dir", fmt.Sprintf("/tekton/run/%d/status", i), "-entrypoint", "echo", "--", "hello",
+			}),
 			TerminationMessagePath: "/tekton/termination",
 		})
 	}
