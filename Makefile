@@ -69,6 +69,7 @@ help:
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
 	@echo 'make scale             how the injector grows with namespaces, pods, nodes, images and admissions, which needs no cluster; as root; half an hour, or three minutes with ARGS=-short'
+	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs three faults'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
@@ -305,6 +306,11 @@ bench-waiters: deploy
 
 timeline: deploy
 	@$(in-cluster) go run ./test/bench/timeline -update
+
+# It kills and stalls processes of the cluster, so nothing else should use it.
+.PHONY: chaos
+chaos: deploy
+	@$(in-cluster) go run ./test/chaos $(ARGS)
 
 # The cluster that is built here has its own ko.
 ko := $(if $(filter source,$(CLUSTER)),,$(KO))

@@ -39,6 +39,7 @@ const (
 	README     = "README.md"
 	Benchmarks = "docs/benchmarks.md"
 	Logs       = "docs/logs.md"
+	Chaos      = "docs/chaos.md"
 )
 
 // ReplaceIn replaces a section of a page by text that was made.

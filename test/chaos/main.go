@@ -1,0 +1,182 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Chaos keeps up a steady load of pods, TaskRuns, Jobs and Deployments in a namespace that
+// opted in and in one that didn't, has one part of the cluster after the other fail, and
+// counts what users saw.
+//
+//	go run ./test/chaos
+//
+// It needs a cluster with the product installed ("make chaos" sees to both). Faults of
+// processes need the cluster of test/cluster, on this machine and as root. It fails if a pod
+// ran unwrapped, was refused or lost output where that isn't due, if somebody outside
+// noticed, or if it took longer than a minute until all worked again. Package framework
+// describes the environment that it reads.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/entrypointer/entrypointer/test/framework"
+)
+
+// options are what the command line says.
+type options struct {
+	faults  []fault
+	lasting time.Duration // how long a fault lasts that somebody has to end
+	every   time.Duration // between two objects of the load in either namespace
+	pairs   int
+	seed    uint64
+	update  bool
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = chaos(ctx, o)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "chaos: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// parse reads the command line.
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	names := flags.String("faults", "", "the faults to run, by their names with commas between; without, all of them")
+	short := flags.Bool("short", false, "run three faults, in three minutes")
+	flags.DurationVar(&o.lasting, "for", 20*time.Second, "how long a fault lasts that doesn't heal by itself")
+	flags.DurationVar(&o.every, "every", 2*time.Second, "the time between two objects of the load in each of the two namespaces")
+	flags.IntVar(&o.pairs, "pairs", 0, "how many random pairs of the faults to run after them")
+	flags.Uint64Var(&o.seed, "seed", 1, "what the pairs are chosen by")
+	flags.BoolVar(&o.update, "update", false, "write the table into docs/chaos.md")
+	list := flags.Bool("list", false, "print the faults, and run none")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.every < 100*time.Millisecond {
+		return o, fmt.Errorf("reading -every %v: it is less than 100ms", o.every)
+	}
+	if *list {
+		for _, f := range faults {
+			fmt.Printf("%-28s %s\n", f.name, f.what)
+		}
+		return o, flag.ErrHelp
+	}
+	if *short {
+		o.lasting = min(o.lasting, 10*time.Second)
+		*names = strings.Join(shortFaults, ",")
+	}
+	o.faults, err = named(*names)
+	return o, err
+}
+
+// shortFaults are those of -short.
+var shortFaults = []string{"injectors-killed", "certificates-deleted", "log-service-killed"}
+
+// named returns the faults of a list of names, all if it is empty.
+func named(list string) ([]fault, error) {
+	if list == "" {
+		return faults, nil
+	}
+	var chosen []fault
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("looking for fault %q: there is none; -list prints them", name)
+		}
+		chosen = append(chosen, faults[i])
+	}
+	return chosen, nil
+}
+
+// drills are the faults one by one, and then pairs of two different ones.
+func drills(o options) [][]fault {
+	var all [][]fault
+	for _, f := range o.faults {
+		all = append(all, []fault{f})
+	}
+	var disturbing []fault
+	for _, f := range o.faults {
+		if f.inject != nil {
+			disturbing = append(disturbing, f)
+		}
+	}
+	random := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // G404: it has to be repeatable
+	for range o.pairs {
+		if len(disturbing) < 2 {
+			break
+		}
+		chosen := random.Perm(len(disturbing))
+		all = append(all, []fault{disturbing[chosen[0]], disturbing[chosen[1]]})
+	}
+	return all
+}
+
+func chaos(ctx context.Context, o options) (err error) {
+	cluster, err := framework.Connect()
+	if err != nil {
+		return err
+	}
+	if err := cluster.Preflight(ctx); err != nil {
+		return err
+	}
+	if err := cluster.WaitForInjector(ctx); err != nil {
+		return err
+	}
+	c, err := prepare(ctx, cluster, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.tidy(context.WithoutCancel(ctx))) }()
+	var rows []row
+	for _, d := range drills(o) {
+		r, err := c.drill(ctx, d)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+		fmt.Printf("%s\n", r)
+	}
+	fmt.Print("\n", render(rows))
+	if o.update {
+		err := errors.Join(
+			framework.ReplaceIn(framework.Chaos, "faults", renderFaults()),
+			framework.ReplaceIn(framework.Chaos, "chaos", render(rows)),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	return verdict(rows)
+}
+
+// verdict is an error that says which goals were missed.
+func verdict(rows []row) error {
+	var missed []string
+	for _, r := range rows {
+		for _, problem := range r.problems() {
+			missed = append(missed, r.name()+": "+problem)
+		}
+	}
+	if len(missed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("goals were missed:\n  %s", strings.Join(missed, "\n  "))
+}
