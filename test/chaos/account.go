@@ -69,7 +69,7 @@ func (s *side) count(a *attempt) {
 	} else {
 		s.objects++
 	}
-	if a.unwrapped {
+	if a.optedIn && a.unwrapped {
 		s.unwrapped++
 	}
 	bad := ""

@@ -166,6 +166,16 @@ func TestTheShortFormHasFaultsThatExist(t *testing.T) {
 	require.ErrorContains(t, err, `"sunspots"`)
 }
 
+func TestATableIsMadeByTwoRuns(t *testing.T) {
+	a, b := row{faults: []fault{{name: "a"}}, healed: time.Second}, row{faults: []fault{{name: "b"}}, healed: 2 * time.Second}
+	again := row{faults: []fault{{name: "a"}}, healed: 3 * time.Second}
+	first := merge("", []row{a})
+	require.Equal(t, render([]row{a}), first)
+	require.Equal(t, render([]row{again, b}), merge(first, []row{b, again}))
+	pair := row{faults: []fault{{name: "a"}, {name: "b"}}}
+	require.Equal(t, render([]row{a, pair}), merge(first, []row{pair}), "a pair is another row")
+}
+
 func TestThePageHasTheFaults(t *testing.T) {
 	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)

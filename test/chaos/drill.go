@@ -165,10 +165,12 @@ func (e *environment) strike(ctx context.Context, faults []fault) (from time.Tim
 			return from, fmt.Errorf("fault %s: %w", f.name, err)
 		}
 	}
-	if len(heals) > 0 {
-		return from, wait(ctx, e.lasting)
+	// What heals by itself is watched for as long: it may do harm later.
+	lasting := e.lasting
+	for _, f := range faults {
+		lasting = max(lasting, f.watch)
 	}
-	return from, nil
+	return from, wait(ctx, lasting)
 }
 
 // keepLooking looks at the load until ctx is done. API servers may be gone meanwhile.

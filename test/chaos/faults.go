@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/serve"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
@@ -28,6 +29,8 @@ type fault struct {
 	unwrapped bool
 	// everybody notices, because it is the cluster that fails.
 	everybody bool
+	// watch is how long it has to be watched at least.
+	watch time.Duration
 	// inject lets it happen. If it doesn't heal by itself, heal ends it, also if inject fails.
 	inject func(context.Context, *environment) (heal func(context.Context) error, err error)
 }
@@ -37,7 +40,7 @@ var faults = []fault{
 	{name: "none", what: "nothing fails"},
 	{name: "injectors-killed", what: "all injectors are killed at once", refusals: true, inject: killInjectors},
 	{name: "injectors-one-by-one", what: "one injector is killed after the other", inject: killInjectorsInTurn},
-	{name: "certificates-deleted", what: "the Secret of the certificates is deleted", inject: deleteCertificates},
+	{name: "certificates-deleted", what: "the Secret of the certificates is deleted", watch: serve.Overlap + 15*time.Second, inject: deleteCertificates},
 	{name: "ca-bundles-deleted", what: "the CA bundles are removed from all webhook configurations", refusals: true, inject: removeCABundles},
 	{name: "foreign-entry", what: "somebody adds an entry to our webhook configuration, whose server doesn't exist", inject: addForeignEntry},
 	{name: "webhooks-deleted", what: "all webhook configurations are deleted, and later created anew without CA bundles", refusals: true, unwrapped: true, inject: deleteWebhooks},

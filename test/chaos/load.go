@@ -58,6 +58,8 @@ const (
 	mostAttempts = 5000
 	// lines is what each container prints, in some four seconds.
 	lines = 40
+	// mostOpen bounds the objects that haven't ended, in both namespaces together.
+	mostOpen = 24
 )
 
 // An attempt is an object that a user creates, and what became of it.
@@ -109,7 +111,6 @@ func (a *attempt) good() bool {
 type load struct {
 	*environment
 	prefix string
-	every  time.Duration
 
 	mu       sync.Mutex
 	attempts []*attempt
@@ -148,6 +149,9 @@ func (l *load) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-next.C:
+			if l.open() > mostOpen {
+				continue // more would only make the machine slower
+			}
 			create(objects[turn%len(objects)], n)
 			turn++
 		case <-dry.C:

@@ -22,12 +22,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 // options are what the command line says.
@@ -156,15 +158,27 @@ func chaos(ctx context.Context, o options) (err error) {
 	}
 	fmt.Print("\n", render(rows))
 	if o.update {
-		err := errors.Join(
-			framework.ReplaceIn(framework.Chaos, "faults", renderFaults()),
-			framework.ReplaceIn(framework.Chaos, "chaos", render(rows)),
-		)
-		if err != nil {
+		if err := update(rows); err != nil {
 			return err
 		}
 	}
 	return verdict(rows)
+}
+
+// update writes what was found into docs/chaos.md. Rows of faults that didn't run now stay.
+func update(rows []row) error {
+	top, err := framework.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	table, err := markdown.Section(filepath.Join(top, filepath.FromSlash(framework.Chaos)), "chaos")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		framework.ReplaceIn(framework.Chaos, "faults", renderFaults()),
+		framework.ReplaceIn(framework.Chaos, "chaos", merge(table, rows)),
+	)
 }
 
 // verdict is an error that says which goals were missed.

@@ -75,35 +75,60 @@ func (r row) String() string {
 // namespace that opted in.
 func render(rows []row) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "| fault | objects | dry runs | refused | refused to controllers | unanswered | unwrapped | TaskRuns failed | lost | late | longest start | lines missing, marked | healed after |")
-	fmt.Fprintln(&b, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	b.WriteString(header)
 	for _, r := range rows {
-		refusals, unwrapped, _ := r.due()
-		both := func(of func(side) int) string { return fmt.Sprintf("%d : %d", of(r.optedIn), of(r.others)) }
-		due := func(due bool, figures string) string {
-			if due {
-				return figures + " (due)"
-			}
-			return figures
-		}
-		cells := []string{
-			"`" + strings.ReplaceAll(r.name(), " + ", "` and `") + "`",
-			both(func(s side) int { return s.objects }),
-			both(func(s side) int { return s.dryRuns }),
-			due(refusals && r.optedIn.refused > 0, both(func(s side) int { return s.refused })),
-			due(refusals && r.optedIn.retried > 0, both(func(s side) int { return s.retried })),
-			both(func(s side) int { return s.unanswered }),
-			due(unwrapped && r.optedIn.unwrapped > 0, fmt.Sprint(r.optedIn.unwrapped)),
-			due(refusals && r.optedIn.runs > 0, both(func(s side) int { return s.runs })),
-			both(func(s side) int { return s.lost }),
-			both(func(s side) int { return s.late }),
-			fmt.Sprintf("%.0f s : %.0f s", r.optedIn.longest.Seconds(), r.others.longest.Seconds()),
-			fmt.Sprintf("%d, %d", r.optedIn.missing, r.optedIn.marked),
-			healed(r.healed),
-		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		b.WriteString(r.line())
 	}
 	return b.String()
+}
+
+// header is what render begins with.
+const header = "| fault | objects | dry runs | refused | refused to controllers | unanswered | unwrapped | TaskRuns failed | lost | late | longest start | lines missing, marked | healed after |\n" +
+	"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+
+// line is a row of the table.
+func (r row) line() string {
+	refusals, unwrapped, _ := r.due()
+	both := func(of func(side) int) string { return fmt.Sprintf("%d : %d", of(r.optedIn), of(r.others)) }
+	due := func(due bool, figures string) string {
+		if due {
+			return figures + " (due)"
+		}
+		return figures
+	}
+	cells := []string{
+		"`" + strings.ReplaceAll(r.name(), " + ", "` and `") + "`",
+		both(func(s side) int { return s.objects }),
+		both(func(s side) int { return s.dryRuns }),
+		due(refusals && r.optedIn.refused > 0, both(func(s side) int { return s.refused })),
+		due(refusals && r.optedIn.retried > 0, both(func(s side) int { return s.retried })),
+		both(func(s side) int { return s.unanswered }),
+		due(unwrapped && r.optedIn.unwrapped > 0, fmt.Sprint(r.optedIn.unwrapped)),
+		due(refusals && r.optedIn.runs > 0, both(func(s side) int { return s.runs })),
+		both(func(s side) int { return s.lost }),
+		both(func(s side) int { return s.late }),
+		fmt.Sprintf("%.0f s : %.0f s", r.optedIn.longest.Seconds(), r.others.longest.Seconds()),
+		fmt.Sprintf("%d, %d", r.optedIn.missing, r.optedIn.marked),
+		healed(r.healed),
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+// merge puts rows into a table that render has made: in place of those of the same faults,
+// or behind them all. So a table can be made by several runs.
+func merge(table string, rows []row) string {
+	former := slices.Collect(strings.Lines(strings.TrimPrefix(table, header)))
+	for _, r := range rows {
+		line := r.line()
+		fault, _, _ := strings.Cut(line, " | ")
+		i := slices.IndexFunc(former, func(l string) bool { return strings.HasPrefix(l, fault+" | ") })
+		if i < 0 {
+			former = append(former, line)
+		} else {
+			former[i] = line
+		}
+	}
+	return header + strings.Join(former, "")
 }
 
 // renderFaults is the list in docs/chaos.md.
