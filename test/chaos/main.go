@@ -155,18 +155,18 @@ func chaos(ctx context.Context, o options) (err error) {
 		}
 		rows = append(rows, r)
 		fmt.Printf("%s\n", r)
-	}
-	fmt.Print("\n", render(rows))
-	if o.update {
-		if err := update(rows); err != nil {
-			return err
+		if o.update { // at once: a later drill may be interrupted
+			if err := update(r); err != nil {
+				return err
+			}
 		}
 	}
+	fmt.Print("\n", render(rows))
 	return verdict(rows)
 }
 
-// update writes what was found into docs/chaos.md. Rows of faults that didn't run now stay.
-func update(rows []row) error {
+// update writes what a drill found into docs/chaos.md. Rows of other drills stay.
+func update(rows ...row) error {
 	top, err := framework.RepositoryRoot()
 	if err != nil {
 		return err
