@@ -3,7 +3,10 @@
 
 package pageserver
 
-import "context"
+import (
+	"context"
+	"net/http"
+)
 
 // MostOfUser is how many requests a user can have at once.
 const MostOfUser = mostOfUser
@@ -16,3 +19,8 @@ func (g *gate) Enter(ctx context.Context, user string) bool { return g.enter(ctx
 
 // Leave is leave.
 func (g *gate) Leave(user string) { g.leave(user) }
+
+// ServeTimed is serveTimed.
+func ServeTimed(w http.ResponseWriter, r *http.Request, handler http.Handler) {
+	serveTimed(w, r, handler)
+}

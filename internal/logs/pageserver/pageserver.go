@@ -13,6 +13,7 @@
 package pageserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -158,7 +159,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx = objects.WithMaxPage(ctx, maxPage)
-	handler.ServeHTTP(&timedWriter{w, ctx}, r.WithContext(ctx))
+	serveTimed(w, r.WithContext(ctx), handler)
+}
+
+// serveTimed serves a request until its context is done. A response that isn't whole then ends in
+// a way that the client can tell.
+func serveTimed(w http.ResponseWriter, r *http.Request, handler http.Handler) {
+	timed := &timedWriter{ResponseWriter: w, ctx: r.Context()}
+	handler.ServeHTTP(timed, r)
+	switch {
+	case timed.begun && timed.err != nil:
+		panic(http.ErrAbortHandler) // or it would read as if it were whole
+	case !timed.begun && r.Context().Err() != nil:
+		busy(w, "That takes too long. Try again.")
+	}
 }
 
 // bearer returns the token of a request, which has to be the only one.
@@ -269,14 +283,23 @@ func busy(w http.ResponseWriter, text string) {
 type timedWriter struct {
 	http.ResponseWriter
 
-	ctx context.Context //nolint:containedctx // of one request
+	ctx   context.Context //nolint:containedctx // of one request
+	begun bool
+	err   error // of what wasn't written
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *timedWriter) WriteHeader(code int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write implements io.Writer.
 func (w *timedWriter) Write(p []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
-		return 0, err
+	if w.err = cmp.Or(w.err, w.ctx.Err()); w.err != nil {
+		return 0, w.err
 	}
+	w.begun = true
 	return w.ResponseWriter.Write(p)
 }
 

@@ -6,6 +6,7 @@ package pageserver_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -291,4 +292,43 @@ func TestAGateLetsSoManyInAndFewerOfEachUser(t *testing.T) {
 		require.True(t, enters("carol"), "who has waited for a place")
 		require.False(t, enters("jane"))
 	})
+}
+
+// TestAResponseWhoseTimeIsOverDoesntReadAsWhole has handlers that leave errors aside, as for a
+// client that is gone.
+func TestAResponseWhoseTimeIsOverDoesntReadAsWhole(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := context.WithCancel(r.Context())
+		defer end()
+		pageserver.ServeTimed(w, r.WithContext(ctx), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/waits" {
+				_, _ = w.Write([]byte("first\n"))
+			}
+			if r.URL.Path != "/whole" {
+				end()
+				_, _ = w.Write([]byte("second\n"))
+			}
+		}))
+	}))
+	defer server.Close()
+	read := func(path string) (code int, body string, err error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		require.NoError(t, err)
+		response, err := server.Client().Do(request)
+		if err != nil {
+			return 0, "", err
+		}
+		defer func() { _ = response.Body.Close() }()
+		content, err := io.ReadAll(response.Body)
+		return response.StatusCode, string(content), err
+	}
+	_, body, err := read("/whole")
+	require.NoError(t, err)
+	require.Equal(t, "first\n", body)
+	_, body, err = read("/cut")
+	require.Error(t, err, body)
+	code, _, err := read("/waits")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, code, "nothing was written")
 }
