@@ -6,10 +6,24 @@ package pageserver
 import (
 	"context"
 	"net/http"
+	"net/url"
 )
 
 // MostOfUser is how many requests a user can have at once.
 const MostOfUser = mostOfUser
+
+// MostMadeOfUser is how many requests for pages a user can have at once.
+const MostMadeOfUser = mostMadeOfUser
+
+// Enter takes the places of a request for good, and reports whether there were any.
+func (s *Server) Enter(ctx context.Context, owner, asked string) bool {
+	parsed, err := url.Parse(asked)
+	if err != nil {
+		return false
+	}
+	_, entered := s.enter(ctx, owner, parsed)
+	return entered
+}
 
 // NewGate returns a gate for tests.
 func NewGate(most, ofUser int) *gate { return newGate(most, ofUser) }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -44,9 +45,11 @@ const (
 	// queueTime is how long a request waits until it is its turn.
 	queueTime = 10 * time.Second
 	// mostRequests and mostOfUser bound the requests at once, most of which wait for what comes
-	// next in a log, and mostMade and mostMadeOfUser those that take memory and processor time.
-	mostRequests, mostOfUser = 200, 24
-	mostMade, mostMadeOfUser = 4, 2
+	// next in a log, mostMade and mostMadeOfUser those that take memory and processor time, and
+	// mostTexts and mostTextsOfUser the logs as text, which take little of both, maybe for long.
+	mostRequests, mostOfUser   = 200, 24
+	mostMade, mostMadeOfUser   = 4, 2
+	mostTexts, mostTextsOfUser = 8, 1
 	// maxPage bounds a page of a list, in bytes: up to four are read at once for a request. An
 	// object of the API server has 3 MiB at most.
 	maxPage = 4 << 20
@@ -92,9 +95,9 @@ type Server struct {
 	options Options
 	logs    *logview.Views
 	// sessions has the page of each token and user.
-	sessions  *cache.LRUExpireCache
-	all, made *gate
-	answering sync.WaitGroup
+	sessions         *cache.LRUExpireCache
+	all, made, texts *gate
+	answering        sync.WaitGroup
 }
 
 // New returns a Server. Close it.
@@ -108,7 +111,7 @@ func New(o Options) *Server {
 			Dir: o.Directory, MaxTotal: o.Disk, MaxLog: o.Disk / 8, MaxLogs: mostLogs, MaxLogsOfOwner: mostLogsOfUser, Idle: logIdle,
 		}),
 		sessions: cache.NewLRUExpireCache(mostSessions),
-		all:      newGate(mostRequests, mostOfUser), made: newGate(mostMade, mostMadeOfUser),
+		all:      newGate(mostRequests, mostOfUser), made: newGate(mostMade, mostMadeOfUser), texts: newGate(mostTexts, mostTextsOfUser),
 	}
 }
 
@@ -146,7 +149,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	leave, entered := s.enter(ctx, owner, r.URL.Path)
+	leave, entered := s.enter(ctx, owner, r.URL)
 	if !entered {
 		busy(w, "Too many pages are read at once. Try again.")
 		return
@@ -245,26 +248,34 @@ func (s *Server) rights(ctx context.Context, user api.User, namespace string, of
 }
 
 // enter takes the places that a request needs.
-func (s *Server) enter(ctx context.Context, owner, path string) (leave func(), entered bool) {
+func (s *Server) enter(ctx context.Context, owner string, asked *url.URL) (leave func(), entered bool) {
 	if !s.all.try(owner) {
 		return nil, false
 	}
-	if waits(path) {
+	second := s.gateOf(asked)
+	if second == nil {
 		return func() { s.all.leave(owner) }, true
 	}
 	limited, cancel := context.WithTimeout(ctx, queueTime)
 	defer cancel()
-	if !s.made.enter(limited, owner) {
+	if !second.enter(limited, owner) {
 		s.all.leave(owner)
 		return nil, false
 	}
-	return func() { s.made.leave(owner); s.all.leave(owner) }, true
+	return func() { second.leave(owner); s.all.leave(owner) }, true
 }
 
-// waits reports whether a request takes next to nothing, maybe for long: that for a file of the
-// page, or one that waits for a change of a log.
-func waits(path string) bool {
-	return strings.HasPrefix(path, "/assets/") || strings.HasSuffix(path, "/logs/info")
+// gateOf returns the further gate of a request, nil for one that takes next to nothing, maybe for
+// long: that for a file of the page, or one that waits for a change of a log.
+func (s *Server) gateOf(asked *url.URL) *gate {
+	switch {
+	case strings.HasPrefix(asked.Path, "/assets/"), strings.HasSuffix(asked.Path, "/logs/info") && asked.Query().Get("after") != "":
+		return nil
+	case strings.HasSuffix(asked.Path, "/logs/text"):
+		return s.texts
+	default:
+		return s.made
+	}
 }
 
 // refuse responds that a request has no token that is accepted.

@@ -294,6 +294,32 @@ func TestAGateLetsSoManyInAndFewerOfEachUser(t *testing.T) {
 	})
 }
 
+// TestWhatWaitsForALogTakesNoPlaceOfPages holds up the logs that are written as text, or waited for,
+// and has the same user ask for pages.
+func TestWhatWaitsForALogTakesNoPlaceOfPages(t *testing.T) {
+	t.Parallel()
+	pages := pageserver.New(pageserver.Options{Config: &rest.Config{}, Directory: t.TempDir(), Disk: 64 << 20})
+	t.Cleanup(pages.Close)
+	enters := func(asked string) bool {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it is its turn, or it isn't
+		return pages.Enter(ctx, "jane", asked)
+	}
+	require.True(t, enters(log+"text"))
+	require.False(t, enters(log+"text"), "one at a time")
+	for range pageserver.MostMadeOfUser {
+		require.True(t, enters(log+"info?after=1"))
+	}
+	for range pageserver.MostMadeOfUser {
+		require.True(t, enters(log+"info"), "which begins to index")
+	}
+	require.False(t, enters(log+"info"))
+	require.False(t, enters(log+"info?after="))
+	require.False(t, enters(list))
+	require.True(t, enters(log+"info?after=1"))
+	require.True(t, enters("/assets/page.css"))
+}
+
 // TestAResponseWhoseTimeIsOverDoesntReadAsWhole has handlers that leave errors aside, as for a
 // client that is gone.
 func TestAResponseWhoseTimeIsOverDoesntReadAsWhole(t *testing.T) {
