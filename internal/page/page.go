@@ -70,6 +70,8 @@ type Options struct {
 type Access struct {
 	// Owner is who reads, whose logs are bounded together.
 	Owner string
+	// Identity tells who reads from others of the same owner, who may have other rights.
+	Identity string
 	// Rights tell what the owner reads from what the same owner would read with other rights.
 	Rights string
 }

@@ -193,7 +193,8 @@ func (s *server) serveLog(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	source := logview.FromService(&logreader.Client{REST: q.client.REST, Namespace: q.client.Namespace}, q.target)
-	log := s.Logs.LogOf(access.Owner, access.Rights+" "+q.client.Namespace+"/"+q.target.String(), source)
+	key := fmt.Sprintf("%q %q %s/%s", access.Identity, access.Rights, q.client.Namespace, q.target)
+	log := s.Logs.LogOf(access.Owner, key, source)
 	http.StripPrefix(strings.TrimPrefix(s.Path(q.client.Namespace, &q.target), s.Base)+"logs", log).ServeHTTP(w, r)
 }
 

@@ -144,7 +144,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		busy(w, "The API server doesn't say at the moment whose the bearer token is. Try again.")
 		return
 	}
-	owner, err := identityOf(user)
+	owner := digestOf(user.Name, user.UID)
+	identity, err := identityOf(user)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -155,7 +156,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	handler, err := s.session(token, owner, user)
+	handler, err := s.session(token, owner, identity, user)
 	if err != nil {
 		s.options.Logger.Error("The page can't ask the API server", "error", err)
 		http.Error(w, "The page can't ask the API server.", http.StatusInternalServerError)
@@ -188,20 +189,26 @@ func bearer(r *http.Request) (token string, is bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// identityOf returns what tells a user from all others, with all that the API server decides by.
+// identityOf returns what tells a user from all others, with all that the API server decides by. It
+// isn't the same for all tokens of a user: those of a ServiceAccount each have an ID of their own.
 func identityOf(user api.User) (string, error) {
 	encoded, err := json.Marshal(user)
 	if err != nil {
 		return "", fmt.Errorf("encoding a user: %w", err)
 	}
-	digest := sha256.Sum256(encoded)
-	return string(digest[:]), nil
+	return digestOf(string(encoded)), nil
 }
 
-// session returns the page of a user, who asks with a token.
-func (s *Server) session(token, owner string, user api.User) (http.Handler, error) {
-	digest := sha256.Sum256([]byte(token))
-	key := string(digest[:]) + owner
+// digestOf returns a digest of some texts.
+func digestOf(texts ...string) string {
+	digest := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
+	return string(digest[:])
+}
+
+// session returns the page of a user, who asks with a token. The owner is the same for all tokens
+// of the user.
+func (s *Server) session(token, owner, identity string, user api.User) (http.Handler, error) {
+	key := digestOf(token, identity)
 	if found, is := s.sessions.Get(key); is {
 		s.sessions.Add(key, found, sessionTime)
 		return found.(http.Handler), nil
@@ -216,7 +223,7 @@ func (s *Server) session(token, owner string, user api.User) (http.Handler, erro
 		Client: *client, Logs: s.logs, MostAnswers: mostAnswers,
 		Readable: func(ctx context.Context, namespace string, of target.Target) (page.Access, error) {
 			rights, err := s.rights(ctx, user, namespace, of)
-			return page.Access{Owner: owner, Rights: rights}, err
+			return page.Access{Owner: owner, Identity: identity, Rights: rights}, err
 		},
 	})
 	s.sessions.Add(key, handler, sessionTime)

@@ -5,7 +5,9 @@ package pageserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -68,7 +70,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		objectstest.Refuse(w, http.StatusForbidden, "no such right")
 		return
 	}
-	if held != nil && token == "token-of-jane" && strings.HasSuffix(r.URL.Path, "/pods") {
+	if held != nil && strings.HasPrefix(token, "token-of-jane") && strings.HasSuffix(r.URL.Path, "/pods") {
 		select {
 		case <-held:
 		case <-r.Context().Done():
@@ -77,7 +79,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Cluster.ServeHTTP(w, r)
 }
 
-// Reader implements pageserver.Reviewer.
+// Reader implements pageserver.Reviewer. The user of token-of-jane/1 is jane.
 func (c *cluster) Reader(_ context.Context, token string) (api.User, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +89,8 @@ func (c *cluster) Reader(_ context.Context, token string) (api.User, error) {
 	if _, is := c.rights[token]; !is {
 		return api.User{}, api.ErrUnauthenticated
 	}
-	return api.User{Name: strings.TrimPrefix(token, "token-of-")}, nil
+	name, credential, _ := strings.Cut(strings.TrimPrefix(token, "token-of-"), "/")
+	return api.User{Name: name, Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {credential}}}, nil
 }
 
 // MayRead implements pageserver.Reviewer.
@@ -212,6 +215,32 @@ func TestNobodyReadsWhatWasIndexedForAnother(t *testing.T) {
 	})
 }
 
+// TestTokensOfAUserShareBoundsButNoLogs reads a log with two tokens, which the API server may give
+// different rights.
+func TestTokensOfAUserShareBoundsButNoLogs(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	handler, _ := served(t, c)
+	for _, token := range []string{"jane/1", "jane/2"} {
+		c.rights["token-of-"+token] = []string{"team-a"}
+		require.Contains(t, get(t, handler, log+"text", as(token)).Body.String(), said)
+		c.change(func() { require.Positive(t, c.askedFor["token-of-"+token]) })
+	}
+	info := func(run string) (epoch int64) {
+		var body struct{ Epoch int64 }
+		response := get(t, handler, "/namespaces/team-a/taskrun/"+run+"/logs/info", as("jane/1"))
+		require.NoError(t, json.Unmarshal(response.Body.Bytes(), &body), response.Body)
+		return body.Epoch
+	}
+	first := info("release-build")
+	require.Equal(t, first, info("release-build"))
+	for _, run := range []string{"a", "b", "c", "d"} {
+		response := get(t, handler, "/namespaces/team-a/taskrun/"+run+"/logs/info", as("jane/2"))
+		require.Equal(t, http.StatusOK, response.Code, response.Body)
+	}
+	require.NotEqual(t, first, info("release-build"), "it was closed for those of the other token")
+}
+
 // TestAWithdrawnRightEndsTheReadingOfWhatIsIndexed withdraws rights while a log is open.
 func TestAWithdrawnRightEndsTheReadingOfWhatIsIndexed(t *testing.T) {
 	t.Parallel()
@@ -250,7 +279,8 @@ func TestThePageOnlyReads(t *testing.T) {
 	}
 }
 
-// TestAUserWhoAsksWithoutEndLeavesPlacesForOthers has the API server hold up lists.
+// TestAUserWhoAsksWithoutEndLeavesPlacesForOthers has the API server hold up lists, for which the
+// user has several tokens.
 func TestAUserWhoAsksWithoutEndLeavesPlacesForOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster()
@@ -258,8 +288,10 @@ func TestAUserWhoAsksWithoutEndLeavesPlacesForOthers(t *testing.T) {
 	handler, _ := served(t, c)
 	codes := make(chan int, 100)
 	var asking sync.WaitGroup
-	for range cap(codes) {
-		asking.Go(func() { codes <- get(t, handler, list, as("jane")).Code })
+	for n := range cap(codes) {
+		token := fmt.Sprint("jane/", n%7)
+		c.change(func() { c.rights["token-of-"+token] = []string{"team-a"} })
+		asking.Go(func() { codes <- get(t, handler, list, as(token)).Code })
 	}
 	for range cap(codes) - pageserver.MostOfUser {
 		require.Equal(t, http.StatusServiceUnavailable, <-codes, "no place, not even to wait")
