@@ -184,7 +184,7 @@ func (l *load) keepLooking(ctx context.Context) {
 // it never did.
 func (l *load) waitForRecovery(ctx context.Context, from time.Time) (time.Duration, error) {
 	for end := time.Now().Add(recovery); time.Now().Before(end); {
-		if since, ok := l.recovered(from, inARow); ok {
+		if since, ok := l.recovered(from); ok {
 			return since.Sub(from), nil
 		}
 		if err := wait(ctx, lookEvery); err != nil {

@@ -318,13 +318,23 @@ func (l *load) lookIn(ctx context.Context, optedIn bool) error {
 			failed[run.Name] = condition.Reason + ": " + condition.Message
 		}
 	}
-	var finished []string
+	var errs []error
+	for _, name := range l.note(optedIn, byName, failed) {
+		errs = append(errs, l.cluster.Kube.AppsV1().Deployments(ns).Delete(ctx, name, metav1.DeleteOptions{}))
+	}
+	return errors.Join(errs...)
+}
+
+// note updates the attempts in a namespace by its pods, and by why TaskRuns failed. It
+// returns the Deployments that have just become done.
+func (l *load) note(optedIn bool, pods map[string]*corev1.Pod, failed map[string]string) (finished []string) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, a := range l.attempts {
 		if a.optedIn != optedIn || a.kind == aDryRun {
 			continue
 		}
-		if p, exists := byName[a.name]; exists {
+		if p, exists := pods[a.name]; exists {
 			a.see(p)
 		} else if a.pod != "" {
 			a.gone = true
@@ -337,17 +347,12 @@ func (l *load) lookIn(ctx context.Context, optedIn bool) error {
 			finished = append(finished, a.name)
 		}
 	}
-	l.mu.Unlock()
-	var errs []error
-	for _, name := range finished {
-		errs = append(errs, l.cluster.Kube.AppsV1().Deployments(ns).Delete(ctx, name, metav1.DeleteOptions{}))
-	}
-	return errors.Join(errs...)
+	return finished
 }
 
 // recovered returns from when on everything works for good that was created after a moment:
-// of each kind in both namespaces, so many in a row are good.
-func (l *load) recovered(from time.Time, inARow int) (since time.Time, ok bool) {
+// of each kind in both namespaces, [inARow] are good.
+func (l *load) recovered(from time.Time) (since time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	since = from
