@@ -20,7 +20,7 @@ func filled(b *testing.B, lines int) (x *index, memory uint64) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	x, err := newIndex(b.TempDir(), &room{perLog: 1 << 40, total: 1 << 40})
+	x, err := newIndex(b.TempDir(), &room{perLog: 1 << 40, total: 1 << 40}, &share{})
 	require.NoError(b, err)
 	p := &printed{&Recorder{x}, map[string]int64{}}
 	for n := range lines {

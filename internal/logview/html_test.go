@@ -97,7 +97,7 @@ func FuzzWhateverIsPrintedHasOnlyOurMarkup(f *testing.F) {
 		if err != nil {
 			q = nil
 		}
-		x, err := newIndex(t.TempDir(), &room{perLog: 1 << 20, total: 1 << 20})
+		x, err := newIndex(t.TempDir(), &room{perLog: 1 << 20, total: 1 << 20}, &share{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, x.close()) }()
 		lines := strings.Split(text, "\n")

@@ -77,6 +77,7 @@ type run struct{ fold int }
 type index struct {
 	epoch int64 // tells it from a later index of the same log
 	room  *room
+	share *share
 
 	mu      sync.RWMutex
 	changed chan struct{} // closed at the next change; nil if nobody waits for it
@@ -112,11 +113,29 @@ const memoryWeight, blockMemory, countMemory = 16, 80, 32
 // room is what all indexes may take of the disk together, in bytes. What blocks take of the
 // memory counts, too.
 type room struct {
-	perLog, total int64
-	taken         atomic.Int64
+	// perOwner bounds a share. There is no such bound if it is 0.
+	perLog, perOwner, total int64
+	taken                   atomic.Int64
 }
 
-func newIndex(dir string, r *room) (*index, error) {
+// A share is what the indexes of one owner take of the room, in bytes.
+type share struct {
+	taken atomic.Int64
+	logs  int // that are open, or being closed
+}
+
+// isLess reports whether there is no room for a further log of an owner that is as large as one may
+// be.
+func (r *room) isLess(of *share) bool {
+	return r.perOwner > 0 && of.taken.Load() > r.perOwner-r.perLog
+}
+
+// fits reports whether an index that has taken some of the room may take so much more.
+func (r *room) fits(index int64, of *share, more int64) bool {
+	return index+more <= r.perLog && r.taken.Load()+more <= r.total && (r.perOwner == 0 || of.taken.Load()+more <= r.perOwner)
+}
+
+func newIndex(dir string, r *room, of *share) (*index, error) {
 	spool, err := os.CreateTemp(dir, "entrypointer-log-*")
 	if err != nil {
 		return nil, fmt.Errorf("creating a file for a log: %w", err)
@@ -124,7 +143,7 @@ func newIndex(dir string, r *room) (*index, error) {
 	linked := os.Remove(spool.Name()) != nil // Windows keeps files that are open
 	return &index{
 		linked: linked,
-		epoch:  rand.Int64N(1 << 53), room: r, //nolint:gosec // G404: not a secret
+		epoch:  rand.Int64N(1 << 53), room: r, share: of, //nolint:gosec // G404: not a secret
 		spool: spool, tail: -1,
 		last: block{allPlain: true}, byID: map[string]int{}, runs: map[[4]string]*run{},
 		folds: make([]fold, neverShown+1), heads: map[int]int{},
@@ -147,6 +166,7 @@ func (x *index) fill(ctx context.Context, source Source) {
 // close frees the spool. Nobody may use the index any more.
 func (x *index) close() error {
 	x.room.taken.Add(-x.charged)
+	x.share.taken.Add(-x.charged)
 	err := x.spool.Close()
 	if x.linked {
 		err = errors.Join(err, os.Remove(x.spool.Name()))
@@ -454,7 +474,7 @@ func (b *block) count(r *record) {
 // closeBlock writes the open block to the spool.
 func (x *index) closeBlock() error {
 	charge := int64(len(x.open) + memoryWeight*(blockMemory+countMemory*len(x.last.counts)))
-	if x.charged+charge > x.room.perLog || x.room.taken.Load()+charge > x.room.total {
+	if !x.room.fits(x.charged, x.share, charge) {
 		return errFull
 	}
 	if _, err := x.spool.WriteAt(x.open, x.written); err != nil {
@@ -466,6 +486,7 @@ func (x *index) closeBlock() error {
 	x.written += int64(len(x.open))
 	x.charged += charge
 	x.room.taken.Add(charge)
+	x.share.taken.Add(charge)
 	x.last = block{first: x.records, allPlain: true, counts: nil}
 	x.open = x.open[:0]
 	x.tail = -1

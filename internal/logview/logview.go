@@ -63,8 +63,10 @@ type Options struct {
 	MaxLog, MaxTotal int64
 	// MaxLogs bounds the logs that are open, 32 by default.
 	MaxLogs int
-	// MaxLogsOfOwner bounds the open logs of one owner. By default there is no such bound.
+	// MaxLogsOfOwner bounds the open logs of one owner, and MaxOfOwner their disk space, in bytes.
+	// By default there are no such bounds.
 	MaxLogsOfOwner int
+	MaxOfOwner     int64
 	// Idle is after how long a log that nobody reads is closed, 5 minutes by default.
 	Idle time.Duration
 }
@@ -79,6 +81,7 @@ type Views struct {
 
 	mu      sync.Mutex
 	logs    map[name]*openLog
+	shares  map[string]*share // by owner
 	stop    chan struct{}
 	closing sync.WaitGroup
 }
@@ -113,7 +116,7 @@ func New(o Options) *Views {
 	if o.Idle == 0 {
 		o.Idle = 5 * time.Minute
 	}
-	v := &Views{options: o, room: room{perLog: o.MaxLog, total: o.MaxTotal}, logs: map[name]*openLog{}, stop: make(chan struct{})}
+	v := &Views{options: o, room: room{perLog: o.MaxLog, perOwner: o.MaxOfOwner, total: o.MaxTotal}, logs: map[name]*openLog{}, shares: map[string]*share{}, stop: make(chan struct{})}
 	go v.closeIdle()
 	return v
 }
@@ -151,8 +154,12 @@ func (v *Views) acquire(key name, source Source) (*openLog, error) {
 		log = nil
 	}
 	if log == nil {
+		of := v.shares[key.owner]
+		if of == nil {
+			of = &share{}
+		}
 		switch {
-		case v.isFull(key.owner):
+		case v.isFull(key.owner), v.room.isLess(of):
 			v.dropOldest(func(n name) bool { return n.owner == key.owner })
 		case len(v.logs) >= v.options.MaxLogs || v.room.taken.Load() >= v.room.total/2:
 			v.dropOldest(func(name) bool { return true })
@@ -160,10 +167,12 @@ func (v *Views) acquire(key name, source Source) (*openLog, error) {
 		if len(v.logs) >= v.options.MaxLogs || v.isFull(key.owner) {
 			return nil, errBusy
 		}
-		x, err := newIndex(v.options.Dir, &v.room)
+		x, err := newIndex(v.options.Dir, &v.room, of)
 		if err != nil {
 			return nil, err
 		}
+		of.logs++
+		v.shares[key.owner] = of
 		ctx, cancel := context.WithCancel(context.Background())
 		log = &openLog{index: x, cancel: cancel, filled: make(chan struct{})}
 		v.logs[key] = log
@@ -198,6 +207,11 @@ func (v *Views) drop(key name, log *openLog) {
 	v.closing.Go(func() {
 		<-log.filled
 		_ = log.close() // nothing is lost
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if log.share.logs--; log.share.logs == 0 {
+			delete(v.shares, key.owner)
+		}
 	})
 }
 

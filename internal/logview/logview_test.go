@@ -433,6 +433,51 @@ func TestAnOwnerHasLogsOfItsOwn(t *testing.T) {
 	require.Equal(t, others, log("bob", "a"))
 }
 
+// TestAnOwnerLeavesDiskSpaceForOthers has one owner read more than its share, in several logs.
+func TestAnOwnerLeavesDiskSpaceForOthers(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	views := New(Options{Dir: t.TempDir(), MaxLog: most, MaxOfOwner: 3 * most / 2, MaxTotal: 4 * most})
+	defer views.Close()
+	read := func(owner, key string) (infoBody, aLog) {
+		l := aLog{t, views.LogOf(owner, key, prints(func(p *printed) error {
+			for {
+				if err := p.print(stdout, strings.Repeat("x", 99)); err != nil {
+					return err
+				}
+			}
+		}))}
+		return l.read(), l
+	}
+	whole, first := read("jane", "a")
+	release, err := views.acquire(name{"jane", "a"}, nil)
+	require.NoError(t, err, "it is read on, so it isn't closed for the next")
+	rest, second := read("jane", "b")
+	require.Less(t, rest.Bytes, whole.Bytes*2/3)
+	require.Contains(t, rest.Full, "because more doesn't fit on its disk")
+	others, _ := read("bob", "a")
+	require.Equal(t, whole.Bytes, others.Bytes)
+	require.Equal(t, whole.Epoch, first.read().Epoch)
+	require.Equal(t, rest.Epoch, second.read().Epoch)
+	views.release(release)
+
+	_, _ = read("jane", "c")
+	require.NotEqual(t, rest.Epoch, second.read().Epoch, "the one that wasn't read for longest was closed for a further one")
+}
+
+func TestTheShareOfAnOwnerWithoutLogsIsForgotten(t *testing.T) {
+	t.Parallel()
+	views := New(Options{Dir: t.TempDir(), MaxOfOwner: 1 << 20})
+	log := aLog{t, views.LogOf("jane", "a", prints(func(p *printed) error {
+		return p.all(stdout, strings.Repeat("x", 2*blockSize), "y")
+	}))}
+	log.read()
+	require.Positive(t, views.shares["jane"].taken.Load())
+	views.Close()
+	require.Empty(t, views.shares)
+	require.Zero(t, views.room.taken.Load())
+}
+
 func TestWrongRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	l := serve(t, Options{}, prints(func(*printed) error { return nil }))
@@ -482,7 +527,7 @@ func TestASearchFindsWhatIsAcrossThePiecesOfALine(t *testing.T) {
 
 func TestASpoolThatCantBeReadIsAnError(t *testing.T) {
 	t.Parallel()
-	x, err := newIndex(t.TempDir(), &room{perLog: 1 << 30, total: 1 << 30})
+	x, err := newIndex(t.TempDir(), &room{perLog: 1 << 30, total: 1 << 30}, &share{})
 	require.NoError(t, err)
 	x.fill(t.Context(), prints(func(p *printed) error {
 		for range 2 * blockRecords {
@@ -531,7 +576,7 @@ func TestALinkIsFoundOrKnownToBeGoneWhileALogIsRead(t *testing.T) {
 func TestMemoryOfAnIndexCountsForItsBounds(t *testing.T) {
 	t.Parallel()
 	const most = 4 << 20
-	x, err := newIndex(t.TempDir(), &room{perLog: most, total: most})
+	x, err := newIndex(t.TempDir(), &room{perLog: most, total: most}, &share{})
 	require.NoError(t, err)
 	streams := make([]Stream, 256)
 	for at := range streams {

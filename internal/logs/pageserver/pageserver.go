@@ -58,7 +58,8 @@ const (
 	mostSessions = 64
 	sessionTime  = 2 * time.Minute
 	mostAnswers  = 20
-	// Of the logs of all users, one may take an eighth of the disk, and a user may have four.
+	// Of the logs of all users, one may take an eighth of the disk, and a user may have four, which
+	// take a quarter of it.
 	mostLogs, mostLogsOfUser = 32, 4
 	// logIdle is after how long a log that nobody reads is closed, and its token no longer used.
 	logIdle = 2 * time.Minute
@@ -108,7 +109,8 @@ func New(o Options) *Server {
 	return &Server{
 		options: o,
 		logs: logview.New(logview.Options{
-			Dir: o.Directory, MaxTotal: o.Disk, MaxLog: o.Disk / 8, MaxLogs: mostLogs, MaxLogsOfOwner: mostLogsOfUser, Idle: logIdle,
+			Dir: o.Directory, MaxTotal: o.Disk, MaxLog: o.Disk / 8, MaxLogs: mostLogs, MaxLogsOfOwner: mostLogsOfUser,
+			MaxOfOwner: o.Disk / 4, Idle: logIdle,
 		}),
 		sessions: cache.NewLRUExpireCache(mostSessions),
 		all:      newGate(mostRequests, mostOfUser), made: newGate(mostMade, mostMadeOfUser), texts: newGate(mostTexts, mostTextsOfUser),
