@@ -38,3 +38,8 @@ func (g *gate) Leave(user string) { g.leave(user) }
 func ServeTimed(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	serveTimed(w, r, handler)
 }
+
+// WithoutSecrets is withoutSecrets.
+func WithoutSecrets(ctx context.Context, r *http.Request) *http.Request {
+	return withoutSecrets(ctx, r)
+}

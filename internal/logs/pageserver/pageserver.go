@@ -131,6 +131,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), mostTime)
 	defer cancel()
 	page.Protect(w.Header())
+	if isForeign(r.Header) {
+		http.Error(w, "Another site may link to this page, but not ask for it.", http.StatusForbidden)
+		return
+	}
 	token, is := bearer(r)
 	if !is {
 		refuse(w, "This page needs a bearer token in the header Authorization, and there is none. The proxy in front of it has to hand on the token of its user.")
@@ -165,7 +169,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx = objects.WithMaxPage(ctx, maxPage)
-	serveTimed(w, r.WithContext(ctx), handler)
+	serveTimed(w, withoutSecrets(ctx, r), handler)
+}
+
+// withoutSecrets returns a request without what identifies its user to the page and to the proxy.
+func withoutSecrets(ctx context.Context, r *http.Request) *http.Request {
+	r = r.Clone(ctx)
+	r.Header.Del("Authorization")
+	r.Header.Del("Cookie")
+	return r
+}
+
+// isForeign reports whether a browser asks for another site, with the cookie of its proxy, and
+// doesn't show the response as a page. Such a request would take a place of the user, and could
+// run a command in a container.
+func isForeign(h http.Header) bool {
+	return h.Get("Sec-Fetch-Site") == "cross-site" && h.Get("Sec-Fetch-Mode") != "navigate"
 }
 
 // serveTimed serves a request until its context is done. A response that isn't whole then ends in

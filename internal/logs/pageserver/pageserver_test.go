@@ -326,6 +326,46 @@ func TestAGateLetsSoManyInAndFewerOfEachUser(t *testing.T) {
 	})
 }
 
+func TestWhatMakesThePageGetsNoTokensAndCookies(t *testing.T) {
+	t.Parallel()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, list, nil)
+	request.Header.Set("Authorization", as("jane"))
+	request.Header.Set("Cookie", "session=secret")
+	request.Header.Set("Accept", "text/html")
+	require.Equal(t, http.Header{"Accept": {"text/html"}}, pageserver.WithoutSecrets(t.Context(), request).Header)
+	require.Equal(t, as("jane"), request.Header.Get("Authorization"))
+}
+
+func TestAnotherSiteMayOnlyLinkToThePage(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	handler, _ := served(t, c)
+	for _, test := range []struct {
+		site, mode string
+		code       int
+	}{
+		{"cross-site", "no-cors", http.StatusForbidden},
+		{"cross-site", "cors", http.StatusForbidden},
+		{"cross-site", "", http.StatusForbidden},
+		{"cross-site", "navigate", http.StatusOK},
+		{"same-origin", "cors", http.StatusOK},
+		{"none", "navigate", http.StatusOK},
+		{"", "", http.StatusOK},
+	} {
+		c.change(func() { c.asked = nil })
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, list, nil)
+		request.Header.Set("Authorization", as("jane"))
+		request.Header.Set("Sec-Fetch-Site", test.site)
+		request.Header.Set("Sec-Fetch-Mode", test.mode)
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		require.Equal(t, test.code, response.Code, test)
+		if test.code == http.StatusForbidden {
+			c.change(func() { require.Empty(t, c.asked, test) })
+		}
+	}
+}
+
 // TestWhatWaitsForALogTakesNoPlaceOfPages holds up the logs that are written as text, or waited for,
 // and has the same user ask for pages.
 func TestWhatWaitsForALogTakesNoPlaceOfPages(t *testing.T) {
