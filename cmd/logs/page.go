@@ -31,8 +31,8 @@ const (
 	// log, or writes one, extends the latter.
 	pageReadTimeout, pageWriteTimeout = 10 * time.Second, time.Minute
 	// maxPageHeader bounds the header of a request, in bytes: proxies hand on their cookies, of
-	// some 4 KiB each, beside the token.
-	maxPageHeader = 64 << 10
+	// some 4 KiB each, beside the token. The limiter of connections bounds it with the handshake.
+	maxPageHeader = 32 << 10
 )
 
 // namesOf returns the names that the certificate has.
