@@ -12,12 +12,15 @@ import (
 	"time"
 )
 
-// rows are those of the table of each log.
-var rows = []struct {
+// A row of the table says one thing of each system.
+type row struct {
 	name  string
 	value func(figures) float64
 	text  func(float64) string
-}{
+}
+
+// rows are those of the table of each log.
+var rows = []row{
 	{"first line seen", func(f figures) float64 { return f.first.Seconds() }, seconds},
 	{"last line seen", func(f figures) float64 { return f.last.Seconds() }, seconds},
 	{"longest task of the page", func(f figures) float64 { return f.longestTask.Seconds() }, seconds},
@@ -66,41 +69,42 @@ func render(p plan, systems []system, all map[key]measured) string {
 	}
 	b.WriteString("\n" + rule + "\n")
 	for _, lines := range p.sizes {
-		for _, row := range rows {
-			fmt.Fprintf(&b, "| %d | %s |", lines, row.name)
+		for _, r := range rows {
+			fmt.Fprintf(&b, "| %d | %s |", lines, r.name)
 			var ours float64
 			for n, s := range systems {
-				runs := all[key{lines, s.name}]
-				unseen := runs[len(runs)-1].last == 0
-				values := []float64{}
-				for _, f := range runs {
-					values = append(values, row.value(f))
+				cell, middle, ratio := r.cells(p, all[key{lines, s.name}], ours)
+				if n == 0 {
+					ours, ratio = middle, ""
 				}
-				cell, middle := shown(values, row.text)
-				isServer := row.name == "memory of the server"
-				switch {
-				case unseen && row.name == "last line seen":
-					cell = fmt.Sprintf("not in %.0f s", p.patience.Seconds())
-				case unseen && !isServer:
-					cell = "not known"
-				}
-				fmt.Fprintf(&b, " %s |", cell)
-				switch {
-				case n == 0:
-					ours = middle
-				case unseen && row.name == "last line seen":
-					fmt.Fprintf(&b, " > %.0f |", p.patience.Seconds()/ours)
-				case unseen && !isServer, ours == 0:
-					b.WriteString(" |")
-				default:
-					fmt.Fprintf(&b, " %.1f |", middle/ours)
-				}
+				fmt.Fprintf(&b, " %s |%s", cell, ratio)
 			}
 			b.WriteString("\n")
 		}
 	}
 	fmt.Fprintf(&b, "\nMedians of %d runs in turns on %s, each with a new server and a new browser, and the range. Lines of %d bytes. A ratio says how many times as much the Dashboard takes.\n", p.runs, time.Now().UTC().Format(time.DateOnly), lineBytes)
 	return b.String()
+}
+
+// cells returns what a system takes in its runs, the median of that, and a cell with the ratio to
+// what ours takes. If it showed no last line, only its server's memory is known.
+func (r row) cells(p plan, runs []figures, ours float64) (cell string, middle float64, ratio string) {
+	values := []float64{}
+	for _, f := range runs {
+		values = append(values, r.value(f))
+	}
+	cell, middle = shown(values, r.text)
+	unseen := runs[len(runs)-1].last == 0
+	switch {
+	case unseen && r.name == "last line seen":
+		return fmt.Sprintf("not in %.0f s", p.patience.Seconds()), middle, fmt.Sprintf(" > %.0f |", p.patience.Seconds()/ours)
+	case unseen && r.name != "memory of the server":
+		return "not known", middle, " |"
+	case ours == 0:
+		return cell, middle, " |"
+	default:
+		return cell, middle, fmt.Sprintf(" %.1f |", middle/ours)
+	}
 }
 
 // renderSearches makes the table of searches.
