@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"testing"
@@ -44,42 +43,24 @@ func TestAPageBehindAProxyThatHandsATokenOn(t *testing.T) {
 		set.listenPage, set.pageDisk = address, 64<<20
 		client = *c
 	})
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "https", Host: "page.entrypointer-logs.svc"})
-			r.Out.Header.Del("Authorization")
-			if session, err := r.In.Cookie("session"); err == nil {
-				r.Out.Header.Set("Authorization", "Bearer "+session.Value)
-			}
-		},
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: publishedCA(t, client)}, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	get := pagetest.BehindAProxy(t, &url.URL{Scheme: "https", Host: "page.entrypointer-logs.svc"}, &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: publishedCA(t, client)},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, address)
-		}},
+		},
 	})
-	defer proxy.Close()
-	get := func(path, session string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL+path, nil)
-		require.NoError(t, err)
-		request.AddCookie(&http.Cookie{Name: "session", Value: session})
-		request.AddCookie(&http.Cookie{Name: "other", Value: strings.Repeat("x", 20<<10)}) // cookies come along
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		return response.StatusCode, string(body)
-	}
-	status, body := get("/namespaces/team-a/", "reader")
+	comesAlong := &http.Cookie{Name: "other", Value: strings.Repeat("x", 20<<10)}
+	status, body := get("/namespaces/team-a/", "reader", comesAlong)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, "pipelinerun/release")
-	status, body = get("/namespaces/team-a/taskrun/release-build/logs/text", "reader")
+	status, body = get("/namespaces/team-a/taskrun/release-build/logs/text", "reader", comesAlong)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, "step compile begins")
 	for range len(asked) {
 		require.Equal(t, "Bearer reader", <-asked)
 	}
 	for _, session := range []string{"", "nobody", "pod"} {
-		status, body = get("/namespaces/team-a/", session)
+		status, body = get("/namespaces/team-a/", session, comesAlong)
 		require.Equal(t, http.StatusUnauthorized, status, session)
 		require.Contains(t, body, "bearer token")
 	}

@@ -8,11 +8,9 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
 	"github.com/entrypointer/entrypointer/internal/logs/pageserver"
+	"github.com/entrypointer/entrypointer/internal/page/pagetest"
 )
 
 // TestThePageBehindAProxyShowsToEachUserWhatTheAPIServerAllows runs the page as the log service
@@ -41,25 +40,7 @@ func TestThePageBehindAProxyShowsToEachUserWhatTheAPIServerAllows(t *testing.T) 
 	t.Cleanup(server.Close)
 	upstream, err := url.Parse(server.URL)
 	require.NoError(t, err)
-	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: server.Client().Transport, Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(upstream)
-		r.Out.Header.Del("Authorization")
-		if session, err := r.In.Cookie("session"); err == nil {
-			r.Out.Header.Set("Authorization", "Bearer "+session.Value)
-		}
-	}})
-	t.Cleanup(proxy.Close)
-	get := func(path, session string) (status int, body string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL+path, nil)
-		require.NoError(t, err)
-		request.AddCookie(&http.Cookie{Name: "session", Value: session})
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		return response.StatusCode, string(text)
-	}
+	get := pagetest.BehindAProxy(t, upstream, server.Client().Transport)
 
 	namespace, viewer := logsNamespace(t, "stream")
 	stranger := reader(t, namespace, "may-not", false)

@@ -221,20 +221,28 @@ const rememberedImages = 1000
 // image returns the reference of an image of the registry.
 func image(i int) string { return fmt.Sprintf("%s/team/image-%d:v1", registryHost, i) }
 
+// beginReviews prepares reviews of pods, whose images a registry serves until stop is called.
+func (w *world) beginReviews(ctx context.Context) (r *reviewer, stop func(), err error) {
+	if err := w.prepareLoad(ctx); err != nil {
+		return nil, nil, err
+	}
+	if stop, err = serveImages(ctx); err != nil {
+		return nil, nil, err
+	}
+	if r, err = w.newReviewer(ctx); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return r, stop, nil
+}
+
 func measureReviews(ctx context.Context, w *world, f *figures) error {
 	f.Reviews = nil
-	if err := w.prepareLoad(ctx); err != nil {
-		return err
-	}
-	stop, err := serveImages(ctx)
+	reviewer, stop, err := w.beginReviews(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	reviewer, err := w.newReviewer(ctx)
-	if err != nil {
-		return err
-	}
 	command, err := reviewOf(optedInNamespace, taskRunPod("run", ""))
 	if err != nil {
 		return err
@@ -275,18 +283,11 @@ func reviewsOfImages(from, to int) (reviews [][]byte, _ error) {
 
 func measureImages(ctx context.Context, w *world, f *figures) error {
 	f.Images = nil
-	if err := w.prepareLoad(ctx); err != nil {
-		return err
-	}
-	stop, err := serveImages(ctx)
+	reviewer, stop, err := w.beginReviews(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	reviewer, err := w.newReviewer(ctx)
-	if err != nil {
-		return err
-	}
 	before := 0
 	for _, n := range w.plan.images {
 		reviews, err := reviewsOfImages(before, n)
