@@ -27,9 +27,9 @@ const (
 	pageService = "page"
 	// The connections of the page all come from the addresses of a few proxies.
 	mostPageConnections = 256
-	// pageReadTimeout and pageWriteTimeout bound a request and its response. What waits for a
-	// log, or writes one, extends the latter.
-	pageReadTimeout, pageWriteTimeout = 10 * time.Second, time.Minute
+	// pageBodyTimeout and pageTimeout bound the body of a request and its response. What waits
+	// for a log, or writes one, extends the latter.
+	pageBodyTimeout, pageTimeout = 10 * time.Second, time.Minute
 	// maxPageHeader bounds the header of a request, in bytes: proxies hand on their cookies, of
 	// some 4 KiB each, beside the token. The limiter of connections bounds it with the handshake.
 	maxPageHeader = 32 << 10
@@ -80,19 +80,18 @@ func (p *site) serve(ctx context.Context, logger *slog.Logger, ca *authority.Aut
 		return nil
 	}
 	defer p.pages.Close()
+	return servePage(ctx, logger, p.port, ca)
+}
+
+func servePage(ctx context.Context, logger *slog.Logger, p *port, ca *authority.Authority) error {
 	server := &http.Server{
-		Handler:           p.handler,
-		TLSConfig:         p.tls(ca),
-		ConnState:         p.limiter.StateChanged,
-		ErrorLog:          connections.ErrorLog(logger.Debug, logger.Error),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       pageReadTimeout,
-		WriteTimeout:      pageWriteTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxPageHeader,
-		Protocols:         http1Only(),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler:        p.handler,
+		TLSConfig:      p.tls(ca),
+		ErrorLog:       connections.ErrorLog(logger.Debug, logger.Error),
+		MaxHeaderBytes: maxPageHeader,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
-	listener := p.limiter.Listen(p.listener)
-	return serveUntilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
+	return serveUntilDone(ctx, server, connections.Bind(server, p.listener, p.limiter, connections.Timeouts{
+		Header: headerTimeout, Body: pageBodyTimeout, Response: pageTimeout,
+	}))
 }

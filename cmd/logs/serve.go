@@ -25,13 +25,11 @@ import (
 )
 
 const (
-	// headerTimeout bounds a TLS handshake, and the header of a request.
+	// headerTimeout bounds a TLS handshake, and the header of a request. internal/logs/api
+	// bounds bodies and responses.
 	headerTimeout = 10 * time.Second
 	// maxHeader bounds the header of a request, in bytes: a token has some 1.5 KiB.
 	maxHeader = 16 << 10
-	// idleTimeout is how long a connection without requests is kept. Up to maxConnections,
-	// keeping connections is cheaper than new handshakes.
-	idleTimeout = 2 * time.Minute
 	// The connections of pods, of some 40 KiB each. Each container that sends keeps one, and
 	// connections of several pods can come from one address, as those of a node's host
 	// network do. Where they have to be closed to make room for others, pods connect again.
@@ -85,18 +83,13 @@ func (p *port) tls(ca *authority.Authority) *tls.Config {
 // cut off, and reconnect to another replica.
 func serveLogs(ctx context.Context, logger *slog.Logger, service *api.Server, p *port, ca *authority.Authority) error {
 	server := &http.Server{
-		Handler:           service.InstrumentHandler(p.handler),
-		TLSConfig:         p.tls(ca),
-		ConnState:         p.limiter.StateChanged,
-		ErrorLog:          connections.ErrorLog(logger.Debug, logger.Error),
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		Protocols:         http1Only(),
+		Handler:        service.InstrumentHandler(p.handler),
+		TLSConfig:      p.tls(ca),
+		ErrorLog:       connections.ErrorLog(logger.Debug, logger.Error),
+		MaxHeaderBytes: maxHeader,
 	}
 	server.RegisterOnShutdown(service.CutFollowers)
-	listener := p.limiter.Listen(p.listener)
-	return serveUntilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
+	return serveUntilDone(ctx, server, connections.Bind(server, p.listener, p.limiter, connections.Timeouts{Header: headerTimeout}))
 }
 
 // registerConnections registers the metrics of the ports' connections.
@@ -113,14 +106,6 @@ func registerConnections(registry prometheus.Registerer, ports map[string]*port)
 	}
 }
 
-// http1Only returns the protocols of the server. With HTTP/2, a connection could have 250
-// requests in flight, with a megabyte of bodies.
-func http1Only() *http.Protocols {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	return &protocols
-}
-
 // serveProbes serves the probes of the kubelet, and the metrics.
 func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener, check func(context.Context) error, metrics prometheus.Gatherer) error {
 	mux := http.NewServeMux()
@@ -134,8 +119,8 @@ func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: headerTimeout}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
-	return serveUntilDone(ctx, server, func() error { return server.Serve(listener) })
+	server := &http.Server{Handler: mux, MaxHeaderBytes: maxHeader}
+	return serveUntilDone(ctx, server, connections.Bind(server, listener, nil, connections.Timeouts{Header: headerTimeout}))
 }
 
 // readinessCheck returns a check that logs can be written and read: the storage works,

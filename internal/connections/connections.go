@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connections bounds the open connections of an HTTP server, in total and of each
-// address, and logs their errors.
+// Package connections sets HTTP servers up: it bounds their open connections, in total and of
+// each address, and the time that clients may take, and logs their errors.
 package connections
 
 import (
@@ -50,6 +50,7 @@ type connection struct {
 
 	handshake atomic.Int64 // how much more may come before the first request
 	asked     atomic.Bool
+	header    *headerTimer
 }
 
 var errLongHandshake = errors.New("the client sent more than a handshake and a header take")
@@ -60,8 +61,14 @@ func (c *connection) Read(b []byte) (int, error) {
 	if !c.asked.Load() && c.handshake.Add(-int64(n)) < 0 {
 		return 0, errLongHandshake
 	}
+	if n > 0 {
+		c.header.begin(c.Conn)
+	}
 	return n, err
 }
+
+// SetReadDeadline implements net.Conn.
+func (c *connection) SetReadDeadline(t time.Time) error { return c.header.setDeadline(c.Conn, t) }
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
@@ -83,13 +90,18 @@ func (l *Limiter) Closed() int64 {
 	return l.closed
 }
 
-// Listen returns a listener that accepts only as many connections as there may be.
-func (l *Limiter) Listen(listener net.Listener) net.Listener { return &limited{listener, l} }
+// listen returns a listener that accepts only as many connections as there may be. A client
+// may take that long for a header, and for a handshake if it is encrypted.
+func (l *Limiter) listen(listener net.Listener, header time.Duration, encrypted bool) net.Listener {
+	return &limited{listener, l, header, encrypted}
+}
 
 type limited struct {
 	net.Listener
 
-	limiter *Limiter
+	limiter   *Limiter
+	header    time.Duration
+	encrypted bool
 }
 
 // Accept implements net.Listener.
@@ -99,15 +111,15 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if added := l.limiter.add(accepted); added != nil {
+		if added := l.limiter.add(accepted, newHeaderTimer(l.header, l.encrypted)); added != nil {
 			return added, nil
 		}
 		_ = accepted.Close()
 	}
 }
 
-// StateChanged is the ConnState of an http.Server.
-func (l *Limiter) StateChanged(served net.Conn, state http.ConnState) {
+// stateChanged is the ConnState of an http.Server.
+func (l *Limiter) stateChanged(served net.Conn, state http.ConnState) {
 	if encrypted, ok := served.(*tls.Conn); ok {
 		served = encrypted.NetConn()
 	}
@@ -121,15 +133,17 @@ func (l *Limiter) StateChanged(served net.Conn, state http.ConnState) {
 	case http.StateActive:
 		connection.asked.Store(true)
 		connection.active, connection.since = true, time.Now()
+		connection.header.end(connection.Conn)
 	case http.StateIdle:
 		connection.active, connection.since = false, time.Now()
+		connection.header.wait()
 	default:
 	}
 }
 
 // add returns nil if there is no room for a connection.
-func (l *Limiter) add(accepted net.Conn) *connection {
-	added := &connection{Conn: accepted, owner: l, address: host(accepted.RemoteAddr()), since: time.Now()}
+func (l *Limiter) add(accepted net.Conn, header *headerTimer) *connection {
+	added := &connection{Conn: accepted, owner: l, address: host(accepted.RemoteAddr()), since: time.Now(), header: header}
 	added.handshake.Store(maxHandshake)
 	closed, ok := l.makeRoom(added.address)
 	if closed != nil {

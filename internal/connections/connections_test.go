@@ -17,7 +17,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
@@ -33,13 +32,30 @@ type server struct {
 
 func serve(t *testing.T, limiter *Limiter, handler http.HandlerFunc) server {
 	t.Helper()
-	s := httptest.NewUnstartedServer(handler)
-	s.Listener, s.Config.ConnState = limiter.Listen(s.Listener), limiter.StateChanged
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return server{t, s.Listener.Addr().String()}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{
+		ClientAuth: tls.RequestClientCert, Certificates: []tls.Certificate{selfSigned(t)},
+	}}
+	serving := Bind(s, listener, limiter, Timeouts{Header: 10 * time.Second})
+	ended := make(chan error, 1)
+	go func() { ended <- serving() }()
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, <-ended, http.ErrServerClosed)
+	})
+	return server{t, listener.Addr().String()}
+}
+
+// selfSigned returns a certificate.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }

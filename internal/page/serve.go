@@ -21,9 +21,8 @@ import (
 const (
 	mostConnections = 64
 	headerTimeout   = 5 * time.Second
-	readTimeout     = 10 * time.Second
-	writeTimeout    = time.Minute
-	idleTimeout     = 2 * time.Minute
+	bodyTimeout     = 10 * time.Second
+	responseTimeout = time.Minute
 	maxHeader       = 16 << 10
 	lastAnswers     = 2 * time.Second
 )
@@ -31,7 +30,6 @@ const (
 // Serve serves a handler on a listener until ctx is done, and returns once all requests are
 // answered or given up.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	limiter := connections.New(mostConnections, mostConnections)
 	var answering sync.WaitGroup
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,17 +37,15 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 			defer answering.Done()
 			handler.ServeHTTP(w, r)
 		}),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ConnState:         limiter.StateChanged,
-		ErrorLog:          log.New(io.Discard, "", 0), // of clients that go away
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       log.New(io.Discard, "", 0), // of clients that go away
+		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
+	serve := connections.Bind(server, listener, connections.New(mostConnections, mostConnections), connections.Timeouts{
+		Header: headerTimeout, Body: bodyTimeout, Response: responseTimeout,
+	})
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(limiter.Listen(listener)) }()
+	go func() { ended <- serve() }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serving the page on %s: %w", listener.Addr(), err)

@@ -30,16 +30,11 @@ import (
 
 const (
 	// responseTimeout limits the time from the header of a request to the end of its
-	// response: more than the longest timeout of a webhook. It also limits the time of a
-	// handshake, and that in which a client sends a body: net/http reads what is left of a
-	// short one before it answers.
+	// response: more than the longest timeout of a webhook. It is also the time in which a
+	// client sends a body: net/http reads what is left of a short one before it answers.
 	responseTimeout = 45 * time.Second
-	// idleTimeout limits the time in which a connection waits for the header of its first or
-	// next request. API servers close it earlier, after 90 seconds, so that they meet no
-	// closed connection. They open some that they use later, or never, and refuse the pod
-	// if the first request on one of these fails: net/http repeats only requests on
-	// connections that were used before. Connections bounds those that wait.
-	idleTimeout = 2 * time.Minute
+	// headerTimeout limits the time of a handshake, and of a header.
+	headerTimeout = 10 * time.Second
 	// maxHeader is the longest header, in bytes: at level debug, knative.dev/pkg logs all
 	// of it.
 	maxHeader = 16 << 10
@@ -77,28 +72,18 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	var draining atomic.Bool
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// http.Server.ReadTimeout would count from the start of a connection.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(responseTimeout)) // the connection may be closed
 			if draining.Load() {
 				w.Header().Set("Connection", "close")
 			}
 			drainer.ServeHTTP(w, r)
 		}),
-		TLSConfig:         s.TLS,
-		ErrorLog:          connections.ErrorLog(s.Logger.Debugw, s.Logger.Errorw),
-		ReadHeaderTimeout: idleTimeout,
-		WriteTimeout:      responseTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		// HTTP/1 only: API servers don't call webhooks by HTTP/2, and other clients could
-		// open any number of streams.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		TLSConfig:      s.TLS,
+		ErrorLog:       connections.ErrorLog(s.Logger.Debugw, s.Logger.Errorw),
+		MaxHeaderBytes: maxHeader,
 	}
-	if s.Connections != nil {
-		listener, server.ConnState = s.Connections.Listen(listener), s.Connections.StateChanged
-	}
+	serve := connections.Bind(server, listener, s.Connections, connections.Timeouts{Header: headerTimeout, Body: responseTimeout, Response: responseTimeout})
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	go func() { ended <- serve() }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serving webhooks on %s: %w", listener.Addr(), err)
@@ -135,7 +120,7 @@ func (s *Server) healthCheck() http.HandlerFunc {
 		case now == "":
 			s.Logger.Info("Ready for requests")
 		default:
-			s.Logger.Infow("Not ready for requests yet", zap.String("reason", now))
+			s.Logger.Infow("Not ready for requests", zap.String("reason", now))
 		}
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/entrypointer/entrypointer/internal/connections/connectionstest"
 )
 
 const never = time.Hour
@@ -166,7 +168,7 @@ func TestProbesFailUntilAPIServersCanCall(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status)
 	}
-	require.Equal(t, 1, r.logged.FilterMessage("Not ready for requests yet").FilterField(zap.String("reason", "there is no CA bundle yet")).Len(), "a reason is one line")
+	require.Equal(t, 1, r.logged.FilterMessage("Not ready for requests").FilterField(zap.String("reason", "there is no CA bundle yet")).Len(), "a reason is one line")
 	require.Equal(t, 1, r.logged.FilterMessage("Ready for requests").Len())
 	r.stop()
 	require.NoError(t, <-r.ended)
@@ -224,26 +226,12 @@ func TestAClientThatSpeaksNoTLSIsNoError(t *testing.T) {
 	require.Zero(t, r.logged.FilterLevelExact(zapcore.ErrorLevel).Len())
 }
 
-// A pipeListener accepts connections that are pipes, whose time is that of the test.
-type pipeListener chan net.Conn
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	accepted, open := <-l
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return accepted, nil
-}
-
-func (l pipeListener) Close() error   { close(l); return nil }
-func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
 // API servers open a connection if none is free, and may use another one that has become free
 // meanwhile. They keep the new one for 90 seconds, and don't repeat a request that meets its end.
 func TestAConnectionIsServedForAsLongAsAnAPIServerKeepsItUnused(t *testing.T) {
 	pair := selfSigned(t)
 	synctest.Test(t, func(t *testing.T) {
-		listener := make(pipeListener)
+		listener := make(connectionstest.Listener)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		server := &Server{
@@ -251,8 +239,7 @@ func TestAConnectionIsServedForAsLongAsAnAPIServerKeepsItUnused(t *testing.T) {
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), Quiet: time.Second, Longest: time.Second,
 		}
 		go func() { ended <- server.Run(ctx, listener) }()
-		ours, theirs := net.Pipe()
-		listener <- theirs
+		ours := listener.Dial()
 		connection := tls.Client(ours, &tls.Config{InsecureSkipVerify: true})
 		require.NoError(t, connection.Handshake())
 		for range 2 { // before its first request and its next
