@@ -6,20 +6,16 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"log"
 	"strings"
 	"time"
 
-	"knative.dev/pkg/configmap"
-	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
 	"knative.dev/pkg/webhook"
 	knativecertificates "knative.dev/pkg/webhook/certificates"
-	"knative.dev/pkg/webhook/configmaps"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/autodelivery"
@@ -33,10 +29,6 @@ import (
 	"github.com/entrypointer/entrypointer/internal/workloads"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
-
-// configWebhook is the name of the ValidatingWebhookConfiguration, and configPath the path
-// of its webhook.
-const configWebhook, configPath = "config.entrypointer.dev", "/config"
 
 // webhooks are the configurations by which API servers call the injector.
 var webhooks = admission.Webhooks{
@@ -72,7 +64,7 @@ func main() {
 	given := flag.String("certificate-secret", "", "Secret of the injector's namespace with the certificate to serve, in the keys tls.crt, tls.key and ca.crt; without, the injector makes and renews its own")
 	version.AddFlag("injector")
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
-		ServiceName: "entrypointer-webhook",
+		ServiceName: admission.ServiceName,
 		SecretName:  servedSecret,
 	})
 	ctx = sharedmain.WithOTelViews(ctx, webhookMetrics())
@@ -111,11 +103,4 @@ func main() {
 	if err != nil {
 		log.Fatalf("running the injector: %v", err)
 	}
-}
-
-// newConfigValidation returns a webhook that refuses a ConfigMap that the injector
-// couldn't read.
-func newConfigValidation(ctx context.Context, _ configmap.Watcher) *controller.Impl {
-	return configmaps.NewAdmissionController(ctx, configWebhook, configPath,
-		configmap.Constructors{config.Name: config.FromConfigMap})
 }

@@ -90,14 +90,20 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	if err != nil {
 		return err
 	}
+	certificates := &serve.Certificates{Read: certificate(ctx)}
+	readiness := &admission.Readiness{
+		Configurations: configurations,
+		Certificate:    func() (*tls.Certificate, error) { return certificates.Get(nil) },
+	}
 
 	parts := []func(context.Context) error{
 		func(context.Context) error { return profiling.ListenAndServe() },
 		func(ctx context.Context) error { <-ctx.Done(); return profiling.Shutdown(context.WithoutCancel(ctx)) },
-		func(ctx context.Context) error { return serveWebhooks(ctx, handler, settings, configurations) },
+		func(ctx context.Context) error { return serveWebhooks(ctx, handler, settings, certificates, readiness) },
 		func(ctx context.Context) error {
 			startInformers(ctx)
 			handler.InformersHaveSynced()
+			readiness.InformersHaveSynced()
 			return controller.StartAll(ctx, controllers...)
 		},
 		func(ctx context.Context) error {
@@ -180,7 +186,7 @@ func checkConfinement(ctx context.Context) error {
 	return nil
 }
 
-func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.Store, configurations *admission.Configurations) error {
+func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.Store, certificates *serve.Certificates, readiness *admission.Readiness) error {
 	bounded, err := takeIn(handler, settings, logging.FromContext(ctx))
 	if err != nil {
 		return err
@@ -190,7 +196,6 @@ func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.S
 	if err != nil {
 		return fmt.Errorf("configuring TLS: %w", err)
 	}
-	certificates := &serve.Certificates{Read: certificate(ctx)}
 	tlsConfig.GetCertificate = certificates.Get
 	// Probes show no certificate; the key api-server-ca decides whether callers have to.
 	tlsConfig.ClientAuth, tlsConfig.VerifyConnection = tls.RequestClientCert, intake.CheckCertificates
@@ -198,15 +203,11 @@ func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.S
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	readiness := &admission.Readiness{
-		Configurations: configurations,
-		Certificate:    func() (*tls.Certificate, error) { return certificates.Get(nil) },
-	}
 	server := &serve.Server{
 		Handler: bounded, TLS: tlsConfig, Logger: logging.FromContext(ctx),
 		Connections: connections.New(maxConnections, maxConnectionsOfAddress),
 		Ready:       readiness.Check, Quiet: quietPeriod, Longest: longestDrain,
-		Uncalled: func() bool { return configurations.Gone(deletionHeard) },
+		Uncalled: func() bool { return readiness.Configurations.Gone(deletionHeard) },
 	}
 	return server.Run(ctx, listener)
 }

@@ -6,9 +6,12 @@ package admission
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +58,7 @@ func newCABundle(t *testing.T, leader bool, data map[string][]byte) (*caBundle, 
 	t.Helper()
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "one"}, {Name: "two"}},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "one", ClientConfig: ours(nil)}, {Name: "two", ClientConfig: ours(nil)}},
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system.Namespace(), UID: "uid"}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "certs", Namespace: system.Namespace()}, Data: data}
@@ -64,6 +67,7 @@ func newCABundle(t *testing.T, leader bool, data map[string][]byte) (*caBundle, 
 		client: client, key: types.NamespacedName{Name: name}, secretName: "certs",
 		secrets: corelisters.NewSecretLister(indexer(t, secret)),
 		read:    mutating(admissionlisters.NewMutatingWebhookConfigurationLister(indexer(t, configuration)), client),
+		writes:  newWrites(),
 	}
 	if leader {
 		require.NoError(t, c.Promote(reconciler.UniversalBucket(), nil))
@@ -113,7 +117,7 @@ func TestACurrentConfigurationIsLeftAlone(t *testing.T) {
 func TestTheConfigurationOfAWarnerGetsTheCAToo(t *testing.T) {
 	c, _ := newCABundle(t, true, map[string][]byte{"ca-cert.pem": []byte("ca")})
 	cached := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "one"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "one", ClientConfig: ours(nil)}},
 	}
 	client := fake.NewClientset(cached.DeepCopy())
 	c.read = validating(admissionlisters.NewValidatingWebhookConfigurationLister(indexer(t, cached)), client)
@@ -126,4 +130,51 @@ func TestTheConfigurationOfAWarnerGetsTheCAToo(t *testing.T) {
 	require.Empty(t, cached.Webhooks[0].ClientConfig.CABundle)
 	c.key.Name = "another"
 	require.ErrorContains(t, c.Reconcile(t.Context(), name), `reading ValidatingWebhookConfiguration "another"`)
+}
+
+// As cert-manager's CA injector does, if somebody has annotated the configuration for it.
+func TestSomebodyWhoSetsAnotherCAAgainAndAgainIsContradictedRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, client := newCABundle(t, true, map[string][]byte{"ca-cert.pem": []byte("ca")})
+		core, logged := observer.New(zap.WarnLevel)
+		ctx := logging.WithLogger(t.Context(), zap.New(core).Sugar())
+		theirs := &admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: "injector", Time: &metav1.Time{Time: time.Now().Add(-time.Second)}},
+				{Manager: "cert-manager-cainjector", Time: &metav1.Time{Time: time.Now()}},
+				{Manager: "kubectl", Time: &metav1.Time{Time: time.Now().Add(-time.Hour)}},
+			}},
+			Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "one", ClientConfig: ours([]byte("theirs"))}},
+		}
+		c.read = mutating(admissionlisters.NewMutatingWebhookConfigurationLister(indexer(t, theirs)), client)
+		updates := func() (n int) {
+			for _, action := range client.Actions() {
+				if action.GetVerb() == "update" {
+					n++
+				}
+			}
+			return n
+		}
+		for range 5 {
+			require.NoError(t, c.Reconcile(ctx, name))
+		}
+		require.Equal(t, 5, updates(), "who applies it anew is contradicted at once")
+		for range 1000 {
+			_ = c.Reconcile(ctx, name)
+		}
+		require.Equal(t, writesAtOnce, updates())
+		again, after := controller.IsRequeueKey(c.Reconcile(ctx, name))
+		require.True(t, again)
+		require.Equal(t, writePause, after)
+		require.Contains(t, logged.All()[0].Message, `again and again, last "cert-manager-cainjector"`)
+		for range 60 {
+			time.Sleep(writePause)
+			_ = c.Reconcile(ctx, name)
+		}
+		require.Equal(t, writesAtOnce+60, updates())
+		time.Sleep(time.Hour)
+		for range 5 {
+			require.NoError(t, c.Reconcile(ctx, name), "they have ended that: the next time is at once")
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
@@ -40,6 +41,19 @@ type caBundle struct {
 	secretName string
 	secrets    corelisters.SecretLister
 	read       readConfiguration
+	writes     flowcontrol.PassiveRateLimiter
+}
+
+// Somebody else may set another CA bundle whenever the injector has set its own, such as
+// cert-manager's CA injector. Then this many updates follow each other at once, and the
+// next come after a pause each: API servers read the configuration again after each one.
+const (
+	writesAtOnce = 10
+	writePause   = 10 * time.Second
+)
+
+func newWrites() flowcontrol.PassiveRateLimiter {
+	return flowcontrol.NewTokenBucketPassiveRateLimiter(float32(1/writePause.Seconds()), writesAtOnce)
 }
 
 // readConfiguration reads a webhook configuration of one kind.
@@ -96,17 +110,19 @@ func validatingClient(w *admissionregistrationv1.ValidatingWebhook) *admissionre
 // clientsOf are those of the webhooks that call the injector.
 func clientsOf[Webhook any](webhooks []Webhook, of func(*Webhook) *admissionregistrationv1.WebhookClientConfig) (clients []*admissionregistrationv1.WebhookClientConfig) {
 	for i := range webhooks {
-		if client := of(&webhooks[i]); !isForeign(client) {
+		if client := of(&webhooks[i]); callsUs(client) {
 			clients = append(clients, client)
 		}
 	}
 	return clients
 }
 
-// isForeign reports whether a webhook calls something else than the injector: somebody has
-// added it to our configuration, and its CA is theirs.
-func isForeign(client *admissionregistrationv1.WebhookClientConfig) bool {
-	return client.URL != nil || client.Service != nil && client.Service.Namespace != system.Namespace()
+// callsUs reports whether a webhook calls the injector. Somebody can add one that calls
+// something else to our configuration, and its CA is theirs. Its name says nothing: theirs
+// can have any, and some of theirs may call the injector as well.
+func callsUs(client *admissionregistrationv1.WebhookClientConfig) bool {
+	service := client.Service
+	return service != nil && service.Namespace == system.Namespace() && service.Name == ServiceName
 }
 
 func updating[Configuration any](update func(context.Context, Configuration, metav1.UpdateOptions) (Configuration, error), mine Configuration) func(context.Context) error {
@@ -143,6 +159,10 @@ func (c *caBundle) Reconcile(ctx context.Context, key string) error {
 	if !configuration.trust(ca, owner) {
 		return nil
 	}
+	if !c.writes.TryAccept() {
+		logging.FromContext(ctx).Warnf("Somebody changes %s %q again and again, last %q: the CA bundle is set once in %v only", configuration.kind, c.key.Name, lastWriter(configuration.meta), writePause)
+		return controller.NewRequeueAfter(writePause)
+	}
 	if err := configuration.update(ctx); err != nil {
 		return fmt.Errorf("updating %s %q: %w", configuration.kind, c.key.Name, err)
 	}
@@ -176,6 +196,17 @@ func (w writable) trust(ca []byte, owner metav1.OwnerReference) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// lastWriter is the field manager that changed an object last.
+func lastWriter(meta *metav1.ObjectMeta) string {
+	var last metav1.ManagedFieldsEntry
+	for _, entry := range meta.ManagedFields {
+		if last.Time == nil || entry.Time != nil && !entry.Time.Before(last.Time) {
+			last = entry
+		}
+	}
+	return last.Manager
 }
 
 // bundleOf returns the CA together with the former CA, whose certificate is served until

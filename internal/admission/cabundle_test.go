@@ -18,6 +18,13 @@ import (
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
+// ours calls the injector.
+func ours(caBundle []byte) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: system.Namespace(), Name: "entrypointer-webhook"}, CABundle: caBundle,
+	}
+}
+
 // newCA is one of those that knative.dev/pkg makes for a webhook.
 func newCA(t *testing.T, until time.Time) []byte {
 	t.Helper()
@@ -46,11 +53,12 @@ func TestTheFormerCAStaysInTheBundleUntilTheNextChange(t *testing.T) {
 // Its CA may be that of somebody who writes it again and again, and an entry with a URL may
 // need none.
 func TestTheCAOfSomebodyElsesEntryIsLeftAlone(t *testing.T) {
-	ourService := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: system.Namespace(), Name: "entrypointer-webhook"}}
+	ourService := ours(nil)
 	for what, foreign := range map[string]admissionregistrationv1.WebhookClientConfig{
 		"a URL":                     {URL: new("https://policies.example.test")},
 		"a URL and a CA":            {URL: new("https://policies.example.test"), CABundle: newCA(t, time.Now().Add(time.Hour))},
 		"a service of their own":    {Service: &admissionregistrationv1.ServiceReference{Namespace: "policies", Name: "webhook"}},
+		"another one of ours":       {Service: &admissionregistrationv1.ServiceReference{Namespace: system.Namespace(), Name: "logs"}},
 		"a service that has our CA": {Service: &admissionregistrationv1.ServiceReference{Namespace: "policies", Name: "webhook"}, CABundle: []byte("ca")},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -5,8 +5,6 @@ package admission
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,58 +118,6 @@ func unlessNotFound(err error) error {
 		return nil
 	}
 	return fmt.Errorf("reading the webhook configurations: %w", err)
-}
-
-// Readiness reports whether API servers can call a replica of the injector. A replica
-// that was ready stays ready: API servers may learn of a renewed certificate before or
-// after the replica.
-type Readiness struct {
-	Configurations *Configurations
-	// Certificate returns the certificate that the replica serves.
-	Certificate func() (*tls.Certificate, error)
-
-	was atomic.Bool
-}
-
-// Check returns an error as long as a configuration doesn't trust the certificate. It
-// doesn't wait for an absent configuration, which may have been deleted for good. Such a
-// configuration may also be applied later, so the replica checks again then.
-func (r *Readiness) Check() error {
-	if r.was.Load() {
-		return nil
-	}
-	certificate, err := r.Certificate()
-	if err != nil {
-		return err
-	}
-	found, err := r.Configurations.list()
-	if err != nil {
-		return err
-	}
-	for _, configuration := range found {
-		if err := configuration.trusts(certificate); err != nil {
-			return err
-		}
-	}
-	names := r.Configurations.names
-	if len(found) == len(names.Mutating)+len(names.Validating) {
-		r.was.Store(true)
-	}
-	return nil
-}
-
-// trusts returns an error unless the CA bundle of each webhook verifies the certificate.
-func (c *configuration) trusts(certificate *tls.Certificate) error {
-	for _, bundle := range c.caBundles {
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(bundle) {
-			return fmt.Errorf("waiting for the CA bundle of %s %q, which the leader among the replicas sets", c.kind, c.name)
-		}
-		if _, err := certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots}); err != nil {
-			return fmt.Errorf("waiting for a CA bundle of %s %q that verifies the webhook's certificate, which the leader among the replicas sets: %w", c.kind, c.name, err)
-		}
-	}
-	return nil
 }
 
 // HasCABundle reports whether API servers can call the webhooks of a configuration. No

@@ -7,7 +7,9 @@
 // knative.dev/pkg has such a controller of its own, for custom resources
 // (webhook/resourcesemantics/defaulting). It overwrites rules and
 // reinvocation policy, drops fields that its types don't know, and logs whole
-// patches; pods forgive none of the three.
+// patches; pods forgive none of the three. That for ConfigMaps (webhook/configmaps)
+// overwrites rules as well, forgets the former CA as soon as there is a new one, and sets no
+// CA in an entry with another name.
 package admission
 
 import (
@@ -21,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	mwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/mutatingwebhookconfiguration"
+	vwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/validatingwebhookconfiguration"
 	"knative.dev/pkg/controller"
 	secretinformer "knative.dev/pkg/injection/clients/namespacedkube/informers/core/v1/secret"
 	"knative.dev/pkg/logging"
@@ -28,6 +31,9 @@ import (
 	"knative.dev/pkg/system"
 	"knative.dev/pkg/webhook"
 )
+
+// ServiceName is the Service by which API servers call the injector.
+const ServiceName = "entrypointer-webhook"
 
 // Admit decides on one object. It must not have side effects.
 type Admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
@@ -37,6 +43,13 @@ type Admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.Adm
 func NewController(ctx context.Context, name, path string, admit Admit) *controller.Impl {
 	configurations := mwcinformer.Get(ctx)
 	return newController(ctx, name, path, admit, configurations.Informer(), mutating(configurations.Lister(), kubeclient.Get(ctx)))
+}
+
+// NewValidator does the same with a ValidatingWebhookConfiguration, whose webhook can
+// refuse objects and not change them.
+func NewValidator(ctx context.Context, name, path string, admit Admit) *controller.Impl {
+	configurations := vwcinformer.Get(ctx)
+	return newController(ctx, name, path, admit, configurations.Informer(), validating(configurations.Lister(), kubeclient.Get(ctx)))
 }
 
 func newController(ctx context.Context, name, path string, admit Admit, configurations cache.SharedIndexInformer, read readConfiguration) *controller.Impl {
@@ -53,6 +66,7 @@ func newController(ctx context.Context, name, path string, admit Admit, configur
 			secretName: options.SecretName,
 			secrets:    secrets.Lister(),
 			read:       read,
+			writes:     newWrites(),
 			LeaderAwareFuncs: reconciler.LeaderAwareFuncs{
 				PromoteFunc: func(bucket reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
 					enqueue(bucket, key)

@@ -33,9 +33,14 @@ func Deny(reason error) *admissionv1.AdmissionResponse {
 	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, reason)
 }
 
+// Invalid refuses an object that its author has to correct.
+func Invalid(reason error) *admissionv1.AdmissionResponse {
+	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, reason)
+}
+
 // Malformed refuses an object that an API server should not have sent.
 func Malformed(err error) *admissionv1.AdmissionResponse {
-	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Errorf("decoding the object under review: %w", err))
+	return Invalid(fmt.Errorf("decoding the object under review: %w", err))
 }
 
 // failed refuses the object because of a defect of the injector.

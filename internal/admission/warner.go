@@ -9,8 +9,6 @@ import (
 
 	"go.uber.org/zap"
 	admissionv1 "k8s.io/api/admission/v1"
-	kubeclient "knative.dev/pkg/client/injection/kube/client"
-	vwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/validatingwebhookconfiguration"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 )
@@ -22,8 +20,7 @@ type Warn func(context.Context, *admissionv1.AdmissionRequest) []string
 // named ValidatingWebhookConfiguration current. Such a webhook can neither change nor
 // refuse an object.
 func NewWarner(ctx context.Context, name, path string, warn Warn) *controller.Impl {
-	configurations := vwcinformer.Get(ctx)
-	return newController(ctx, name, path, warn.admit, configurations.Informer(), validating(configurations.Lister(), kubeclient.Get(ctx)))
+	return NewValidator(ctx, name, path, warn.admit)
 }
 
 // admit admits every object. A panic costs the warnings only.

@@ -22,7 +22,8 @@ import (
 const (
 	certificateSecret = "entrypointer-webhook-certs"
 	certificateKey    = "server-cert.pem" // as knative.dev/pkg writes it
-	serverName        = "entrypointer-webhook." + objects.InjectorNamespace + ".svc"
+	serviceName       = "entrypointer-webhook"
+	serverName        = serviceName + "." + objects.InjectorNamespace + ".svc"
 	// lateRenewal is how long before its end a certificate should have been renewed: the
 	// injector does it a day before.
 	lateRenewal = 12 * time.Hour
@@ -54,7 +55,7 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 				Name         string
 				ClientConfig struct {
 					CABundle []byte
-					Service  struct{ Namespace string }
+					Service  struct{ Namespace, Name string }
 				}
 			}
 		}
@@ -66,7 +67,7 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 		}
 		looked++
 		for _, w := range live.Webhooks {
-			if w.ClientConfig.Service.Namespace != objects.InjectorNamespace {
+			if service := w.ClientConfig.Service; service.Namespace != objects.InjectorNamespace || service.Name != serviceName {
 				continue // somebody else's, as another check says
 			}
 			if problem := trusts(w.ClientConfig.CABundle, served, between); problem != "" {

@@ -20,6 +20,7 @@ const (
 	SystemNamespace  = "entrypointer-system"
 	Injector         = "injector"
 	InjectorSelector = "app.kubernetes.io/name=injector"
+	WebhookService   = "entrypointer-webhook"
 	PodWebhook       = "pods.entrypointer.dev"
 	NamespaceWebhook = "namespaces.entrypointer.dev"
 	ConfigWebhook    = "config.entrypointer.dev"
@@ -54,7 +55,8 @@ func (c *Cluster) injectorAnswers(ctx context.Context) error {
 		return fmt.Errorf("reading the webhook configuration: %w", err)
 	}
 	for _, webhook := range webhooks.Webhooks {
-		ours := webhook.ClientConfig.Service != nil && webhook.ClientConfig.Service.Namespace == SystemNamespace
+		service := webhook.ClientConfig.Service
+		ours := service != nil && service.Namespace == SystemNamespace && service.Name == WebhookService
 		if ours && len(webhook.ClientConfig.CABundle) == 0 {
 			return fmt.Errorf("webhook %q has no CA bundle yet", webhook.Name)
 		}
