@@ -20,13 +20,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
 	"knative.dev/pkg/apis"
-	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -76,9 +72,10 @@ func NewAdmissionController(images Images, settings *config.Store, auto *autodel
 		if err != nil {
 			logger.Fatalw("Failed to register metrics", zap.Error(err))
 		}
-		// Draining replicas write events, too.
-		broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-		broadcaster.StartRecordingToSink(namedSink{&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")}})
+		recorder, err := startRecorder(ctx)
+		if err != nil {
+			logger.Fatalw("Failed to make a client for events", zap.Error(err))
+		}
 		w := &wrapper{
 			images:  images,
 			config:  settings,
@@ -86,7 +83,7 @@ func NewAdmissionController(images Images, settings *config.Store, auto *autodel
 			claim:   claim,
 			lookups: &lookups{credentials: credentials.OfPods(client), services: services, metrics: metrics},
 			metrics: metrics,
-			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
+			events:  &events{recorder},
 			logs:    followLogService(ctx, client, logger),
 			namespaces: namespaces{
 				cached: namespaceinformer.Get(ctx).Lister(),

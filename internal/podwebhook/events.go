@@ -4,17 +4,15 @@
 package podwebhook
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -30,7 +28,12 @@ const maxEventMessage = 1024
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/controller_utils.go),
 // and by the message of a failed TaskRun
 // (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/reconciler/taskrun/taskrun.go).
-type events struct{ recorder record.EventRecorder }
+type events struct{ recorder eventRecorder }
+
+// An eventRecorder has an event written, and doesn't wait for that.
+type eventRecorder interface {
+	Event(about runtime.Object, eventType, reason, message string)
+}
 
 func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result) {
 	owner := metav1.GetControllerOf(before)
@@ -77,25 +80,4 @@ func isPlausible(owner metav1.OwnerReference) bool {
 func isSecondLook(before *corev1.Pod, result pod.Result) bool {
 	status, said := before.Annotations[pod.StatusAnnotation]
 	return said && len(result.Wrapped) == 0 && pod.WithoutVersion(status) == pod.WithoutVersion(result.Pod.Annotations[pod.StatusAnnotation])
-}
-
-// A namedSink derives the name of an event from its owner, its reason and its message, so
-// that replicas of the injector with the same warning write one event.
-type namedSink struct{ record.EventSink }
-
-// Create implements record.EventSink.
-func (s namedSink) Create(event *corev1.Event) (*corev1.Event, error) {
-	named := event.DeepCopy()
-	named.Name = eventName(event)
-	created, err := s.EventSink.Create(named)
-	if apierrors.IsAlreadyExists(err) {
-		return named, nil
-	}
-	return created, err
-}
-
-func eventName(event *corev1.Event) string {
-	about := event.InvolvedObject
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{about.APIVersion, about.Kind, about.Name, string(about.UID), event.Reason, event.Message}))
-	return fmt.Sprintf("entrypointer.%x", sum[:16])
 }

@@ -5,7 +5,6 @@ package podwebhook
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 	logtesting "knative.dev/pkg/logging/testing"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -119,10 +116,7 @@ func TestReplicasWriteOneEventOfAWarningAndItsOwner(t *testing.T) {
 	}}
 	written := 0
 	for range 2 {
-		broadcaster := record.NewBroadcaster(record.WithContext(t.Context()))
-		t.Cleanup(broadcaster.Shutdown)
-		broadcaster.StartRecordingToSink(namedSink{&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
-		replica := &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})}
+		replica := &events{running(t, &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})}
 		for range 3 {
 			replica.warn(request, p, result)
 			written += len(result.Warnings)
@@ -141,34 +135,3 @@ func TestReplicasWriteOneEventOfAWarningAndItsOwner(t *testing.T) {
 	const more = "; see kubectl entrypointer why -n tenant replicaset/app-7d4b9"
 	require.ElementsMatch(t, []string{"annotation a is unknown" + more, "annotation b is unknown" + more}, messages)
 }
-
-func TestEventsOfDifferentOwnersHaveDifferentNames(t *testing.T) {
-	base := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Name: "app", UID: "1"}, Reason: "Any", Message: "any"}
-	seen := map[string]bool{eventName(&base): true}
-	for _, change := range []func(*corev1.Event){
-		func(e *corev1.Event) { e.InvolvedObject.UID = "2" },
-		func(e *corev1.Event) { e.InvolvedObject.Kind = "Job" },
-		func(e *corev1.Event) { e.Reason = "Other" },
-		func(e *corev1.Event) { e.Message = "other" },
-	} {
-		changed := base
-		change(&changed)
-		require.False(t, seen[eventName(&changed)])
-		seen[eventName(&changed)] = true
-	}
-	require.Equal(t, eventName(&base), eventName(base.DeepCopy()))
-}
-
-func TestAnErrorOfTheAPIServerIsTheRecordersToHandle(t *testing.T) {
-	down := errors.New("down")
-	_, err := namedSink{failing{err: down}}.Create(&corev1.Event{})
-	require.ErrorIs(t, err, down)
-}
-
-type failing struct {
-	record.EventSink
-
-	err error
-}
-
-func (f failing) Create(*corev1.Event) (*corev1.Event, error) { return nil, f.err }

@@ -7,13 +7,16 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -89,4 +92,32 @@ func TestARefusalIsTheMessageOfATaskRunAndNoEventOfOurs(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, done.Status.GetCondition("Succeeded").GetMessage(), `reading annotation entrypointer.dev/timeout: "soon" is wrong`)
 	require.Empty(t, eventsOf(t, namespace, "entrypointer"))
+}
+
+// Each pod has another owner, as the pods of Jobs do, and the injector warns of each.
+func TestTheEventsOfOneTenantKeepOutNoneOfAnother(t *testing.T) {
+	t.Parallel()
+	flooded, modest := optedInNamespace(t), optedInNamespace(t)
+	warnedOf := func(name string) *corev1.Pod {
+		p := askingPod(name, busybox(t, "main", "true"))
+		p.Annotations["entrypointer.dev/tiemout"] = "1h"
+		p.Spec.NodeSelector = map[string]string{"e2e.entrypointer.dev/no-such-node": ""}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.test/v1", Kind: "Example", Name: name, UID: types.UID(name), Controller: new(true)}}
+		return p
+	}
+	const owners, atOnce = 400, 8
+	var flood errgroup.Group
+	flood.SetLimit(atOnce)
+	for i := range owners {
+		flood.Go(func() error {
+			_, err := cluster.Kube.CoreV1().Pods(flooded).Create(t.Context(), warnedOf(fmt.Sprint("owner-", i)), metav1.CreateOptions{})
+			return err
+		})
+		if i == owners/2 {
+			createPod(t, modest, warnedOf("owner"))
+		}
+	}
+	require.NoError(t, flood.Wait())
+	waitForEvents(t, modest, "entrypointer")
+	require.NotEmpty(t, eventsOf(t, flooded, "entrypointer"))
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // The reasons of the Events.
@@ -37,16 +38,17 @@ const component = "entrypointer-logs"
 const (
 	// toldTTL is for how long a notice isn't repeated: API servers keep Events for an hour.
 	toldTTL = time.Hour
-	// maxTold and maxNamespaces bound what is remembered, of some 200 bytes each.
-	maxTold, maxNamespaces = 10_000, 1000
-	// The rates of Events, in events per second, and how many come at once.
-	namespaceRate, namespaceBurst = 1.0 / 60, 10
-	totalRate, totalBurst         = 1, 100
-	// namespaceTTL is after how long without Events the rate of a namespace is forgotten: by
-	// then, it has its burst again.
-	namespaceTTL = 10 * time.Minute
+	// maxTold bounds what is remembered, of some 200 bytes each.
+	maxTold = 10_000
+	// A namespace gets namespaceBurst Events at once, and then one in each namespacePause.
+	namespacePause, namespaceBurst = time.Minute, 10
+	// totalRate is the rate of all Events, in events per second, and totalBurst how many come
+	// at once. What exceeds it waits.
+	totalRate, totalBurst = 1, 100
 	// maxWaiting bounds the notices that wait to be written.
 	maxWaiting = 100
+	// writers write at the same time, each in another namespace.
+	writers = 4
 	// writeTimeout bounds the writing of an Event.
 	writeTimeout = 10 * time.Second
 )
@@ -61,39 +63,26 @@ type Notifier struct {
 	events     corev1client.EventsGetter
 	namespaces Namespaces
 	logger     *slog.Logger
-	now        func() time.Time
-	waiting    chan notice
+	waiting    *tenants.Queue[notice]
+	rates      *tenants.Rates // of namespaces
+	total      flowcontrol.RateLimiter
 
-	mu    sync.Mutex
-	told  *cache.LRUExpireCache // by notice.key
-	rates *cache.LRUExpireCache // by namespace
-	total flowcontrol.PassiveRateLimiter
+	mu   sync.Mutex
+	told *cache.LRUExpireCache // by notice.key
 }
 
 var _ api.Notices = (*Notifier)(nil)
 
 // New returns a Notifier. Its client needs permission to create Events.
 func New(events corev1client.EventsGetter, namespaces Namespaces, logger *slog.Logger) *Notifier {
-	return newNotifier(events, namespaces, logger, time.Now)
-}
-
-func newNotifier(events corev1client.EventsGetter, namespaces Namespaces, logger *slog.Logger, now func() time.Time) *Notifier {
 	return &Notifier{
-		events: events, namespaces: namespaces, logger: logger, now: now, waiting: make(chan notice, maxWaiting),
-		told:  cache.NewLRUExpireCacheWithClock(maxTold, clock(now)),
-		rates: cache.NewLRUExpireCacheWithClock(maxNamespaces, clock(now)),
-		total: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(totalRate, totalBurst, clock(now)),
+		events: events, namespaces: namespaces, logger: logger,
+		waiting: tenants.NewQueue[notice](maxWaiting, namespaceBurst),
+		rates:   tenants.NewRates(namespacePause, namespaceBurst),
+		total:   flowcontrol.NewTokenBucketRateLimiter(totalRate, totalBurst),
+		told:    cache.NewLRUExpireCache(maxTold),
 	}
 }
-
-// A clock is a cache.Clock and a clock.PassiveClock.
-type clock func() time.Time
-
-// Now returns the time.
-func (c clock) Now() time.Time { return c() }
-
-// Since returns the time that has passed.
-func (c clock) Since(before time.Time) time.Duration { return c().Sub(before) }
 
 // A notice becomes an Event.
 type notice struct {
@@ -140,43 +129,32 @@ func (n *Notifier) wasTold(what notice) bool {
 	return told
 }
 
-// tell has an Event written, unless it was written or there are too many. It never waits.
+// tell has an Event written, unless it was written or its namespace has too many. It never
+// waits.
 func (n *Notifier) tell(what notice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.wasTold(what) || !n.takeTurn(what.pod.Namespace) {
+	if n.wasTold(what) || !n.rates.Accept(what.pod.Namespace) {
 		return
 	}
-	select {
-	case n.waiting <- what:
-		n.told.Add(what.key(), nil, toldTTL)
-	default:
+	n.told.Add(what.key(), nil, toldTTL)
+	if dropped, full := n.waiting.Add(what.pod.Namespace, what); full {
+		n.told.Remove(dropped.key()) // the next of its kind is told of
 	}
-}
-
-// takeTurn counts an Event of a namespace, and reports whether it is within the rates.
-func (n *Notifier) takeTurn(namespace string) bool {
-	known, ok := n.rates.Get(namespace)
-	if !ok {
-		known = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(namespaceRate, namespaceBurst, clock(n.now))
-	}
-	n.rates.Add(namespace, known, namespaceTTL)
-	return known.(flowcontrol.PassiveRateLimiter).TryAccept() && n.total.TryAccept()
 }
 
 // Run writes Events until ctx is done.
 func (n *Notifier) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case what := <-n.waiting:
-			if err := n.write(ctx, what); err != nil && ctx.Err() == nil {
-				n.told.Remove(what.key()) // the next refusal is told of
-				n.logger.Error("An Event about a pod's logs can't be written", "namespace", what.pod.Namespace, "pod", what.pod.Name, "reason", what.reason, "error", err)
-			}
+	n.waiting.Do(ctx, writers, func(ctx context.Context, what notice) {
+		if n.total.Wait(ctx) != nil {
+			return // ctx is done
 		}
-	}
+		if err := n.write(ctx, what); err != nil && ctx.Err() == nil {
+			n.told.Remove(what.key()) // the next refusal is told of
+			n.logger.Error("An Event about a pod's logs can't be written", "namespace", what.pod.Namespace, "pod", what.pod.Name, "reason", what.reason, "error", err)
+		}
+	})
+	return nil
 }
 
 // write writes an Event, unless the pod's namespace was deleted.
@@ -187,7 +165,7 @@ func (n *Notifier) write(ctx context.Context, what notice) error {
 	if err != nil || namespace.UID != what.pod.NamespaceUID {
 		return err
 	}
-	_, err = n.events.Events(what.pod.Namespace).Create(ctx, what.event(n.now()), metav1.CreateOptions{})
+	_, err = n.events.Events(what.pod.Namespace).Create(ctx, what.event(time.Now()), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // another replica was faster, or the pod is about to go
 	}
