@@ -235,6 +235,14 @@ func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod st
 	}, api.ErrForbidden)
 }
 
+// MayAsk returns nil if a user may ask for lines of logs of a namespace through API servers, or
+// api.ErrForbidden. API servers review this themselves before they pass a request on.
+func (r *Reviewer) MayAsk(ctx context.Context, user api.User, namespace string) error {
+	return r.may(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: "get", Group: endpoint.Group, Version: endpoint.Version, Resource: "logs", Subresource: "log", Namespace: namespace,
+	}, api.ErrForbidden)
+}
+
 // MayChange implements api.Permissions.
 func (r *Reviewer) MayChange(ctx context.Context, user api.User, verb, subresource, namespace, pod string) error {
 	return r.may(ctx, user, authorizationv1.ResourceAttributes{

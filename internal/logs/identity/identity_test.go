@@ -272,6 +272,9 @@ func TestPermissionToRead(t *testing.T) {
 	}, asked)
 	require.ErrorIs(t, reviewer.MayRead(t.Context(), jane, "elsewhere", "pod"), api.ErrForbidden)
 	require.ErrorIs(t, reviewer.MayRead(t.Context(), api.User{Name: "john"}, "tenant", "pod"), api.ErrForbidden)
+	require.NoError(t, reviewer.MayAsk(t.Context(), jane, "tenant"))
+	require.Equal(t, &authorizationv1.ResourceAttributes{Namespace: "tenant", Verb: "get", Group: "logs.entrypointer.dev", Version: "v1alpha1", Resource: "logs", Subresource: "log"}, asked.ResourceAttributes)
+	require.ErrorIs(t, reviewer.MayAsk(t.Context(), jane, "elsewhere"), api.ErrForbidden)
 
 	server.may = func(authorizationv1.SubjectAccessReviewSpec) bool { return false }
 	server.pass(readerTTL + time.Millisecond)

@@ -6,8 +6,8 @@
 //
 // The page asks the API server with the token of its user, also for logs, so the API server
 // decides as it does for the plugin, and the log service lends none of its own rights. With those it
-// asks two questions only: whose the token is (TokenReview), and whether that user may still read
-// a log that was indexed before (SubjectAccessReview).
+// asks two questions only: whose the token is (TokenReview), and whether that user may still ask
+// for a log that was indexed before, and read it (SubjectAccessReview).
 //
 // Tokens are in memory alone: their digests are the keys of what is kept, and nothing logs them.
 package pageserver
@@ -75,6 +75,9 @@ type Reviewer interface {
 	// MayRead returns nil if a user may read the logs of a pod, or api.ErrForbidden. An empty pod
 	// stands for all pods of the namespace, and an empty namespace for all namespaces.
 	MayRead(ctx context.Context, user api.User, namespace, pod string) error
+	// MayAsk returns nil if a user may ask the API server for lines of logs of a namespace, or
+	// api.ErrForbidden.
+	MayAsk(ctx context.Context, user api.User, namespace string) error
 	// Namespace returns the namespace that has a name now.
 	Namespace(ctx context.Context, name string) (api.Namespace, error)
 }
@@ -259,7 +262,11 @@ func (s *Server) rights(ctx context.Context, user api.User, namespace string, of
 	if of.Name == target.Pod {
 		pod = of.Of
 	}
-	if err := s.options.Reviewer.MayRead(ctx, user, namespace, pod); errors.Is(err, api.ErrForbidden) {
+	err := s.options.Reviewer.MayRead(ctx, user, namespace, pod)
+	if err == nil {
+		err = s.options.Reviewer.MayAsk(ctx, user, namespace)
+	}
+	if errors.Is(err, api.ErrForbidden) {
 		return "", apierrors.NewForbidden(schema.GroupResource{Resource: "pods/log"}, pod, err)
 	} else if err != nil {
 		return "", err

@@ -34,13 +34,14 @@ import (
 type cluster struct {
 	*pagetest.Cluster
 
-	mu       sync.Mutex
-	rights   map[string][]string // by token: the namespaces whose logs may be read, "" for all
-	uid      string
-	down     bool
-	asked    []string       // the tokens of requests, one after another
-	askedFor map[string]int // requests for lines, by token
-	held     chan struct{}  // what jane's requests for pods wait for
+	mu        sync.Mutex
+	rights    map[string][]string // by token: the namespaces whose logs may be read, "" for all
+	uid       string
+	down      bool
+	asked     []string       // the tokens of requests, one after another
+	mayNotAsk []string       // names of users
+	askedFor  map[string]int // requests for lines, by token
+	held      chan struct{}  // what jane's requests for pods wait for
 }
 
 func newCluster() *cluster {
@@ -98,6 +99,16 @@ func (c *cluster) MayRead(_ context.Context, user api.User, namespace, _ string)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Contains(c.rights["token-of-"+user.Name], namespace) {
+		return api.ErrForbidden
+	}
+	return nil
+}
+
+// MayAsk implements pageserver.Reviewer.
+func (c *cluster) MayAsk(_ context.Context, user api.User, _ string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.mayNotAsk, user.Name) {
 		return api.ErrForbidden
 	}
 	return nil
@@ -259,10 +270,15 @@ func TestAWithdrawnRightEndsTheReadingOfWhatIsIndexed(t *testing.T) {
 	require.Greater(t, second, first, "what was read with the right to former namespaces is read anew")
 	c.change(func() { c.uid = "second" })
 	require.Greater(t, times(), second, "and so is what was read in a former namespace")
-	c.change(func() { c.rights["token-of-jane"] = []string{} })
-	response := get(t, handler, log+"text", as("jane"))
-	require.Equal(t, http.StatusForbidden, response.Code)
-	require.NotContains(t, response.Body.String(), said)
+	for _, withdraw := range []func(){
+		func() { c.mayNotAsk = []string{"jane"} },
+		func() { c.rights["token-of-jane"], c.mayNotAsk = []string{}, nil },
+	} {
+		c.change(withdraw)
+		response := get(t, handler, log+"text", as("jane"))
+		require.Equal(t, http.StatusForbidden, response.Code)
+		require.NotContains(t, response.Body.String(), said)
+	}
 	c.change(func() { delete(c.rights, "token-of-jane") })
 	require.Equal(t, http.StatusUnauthorized, get(t, handler, log+"text", as("jane")).Code)
 }
