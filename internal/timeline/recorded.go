@@ -5,43 +5,24 @@ package timeline
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/logs/events"
 )
-
-// An event is a line of the stream events (docs/reference.md#events).
-type event struct {
-	Time        time.Time `json:"time"`
-	Event       string    `json:"event"`
-	TraceParent string    `json:"traceparent"`
-	File        string    `json:"file"`
-	Dependency  string    `json:"dependency"`
-	Outcome     string    `json:"outcome"`
-	Argv0       string    `json:"argv0"`
-	At          string    `json:"at"`
-	Signal      string    `json:"signal"`
-	Reason      string    `json:"reason"`
-	ExitCode    *int      `json:"exitCode"`
-}
 
 // stopSignals are the signals by which runtimes and people stop a container.
 var stopSignals = []string{"SIGTERM", "SIGINT", "SIGQUIT"}
-
-// clockSkew is by how much the clocks of a node and of this machine may differ. Beyond it,
-// a time is wrong, or made up by the container.
-const clockSkew = 10 * time.Minute
 
 // recorded tells a start by the events that the log service has of it. Lines that aren't
 // events stand for bytes that are missing.
 func recorded(record logreader.Record, before prelude, now time.Time) Life {
 	l := Life{Source: Logs, began: record.Began().UTC()}
 	for _, line := range record.Lines {
-		var e event
-		if json.Unmarshal(line, &e) != nil || e.Time.Before(l.began.Add(-clockSkew)) || e.Time.After(now.Add(clockSkew)) {
+		e, is := events.Parse(line, l.began.Add(-events.ClockSkew), now)
+		if !is {
 			continue
 		}
 		e.Time = e.Time.UTC()
@@ -57,7 +38,7 @@ func recorded(record logreader.Record, before prelude, now time.Time) Life {
 }
 
 // prepares adds an event from before the command's start.
-func (l *Life) prepares(e event, before prelude) bool {
+func (l *Life) prepares(e events.Event, before prelude) bool {
 	last := l.last()
 	switch e.Event {
 	case "waiting":
@@ -74,7 +55,7 @@ func (l *Life) prepares(e event, before prelude) bool {
 		l.begin(Hook, e.Time).For = e.Argv0
 	case "hookEnded":
 		if s := l.end(e.Time); s != nil {
-			s.ExitCode = e.ExitCode
+			s.ExitCode = exitCode(e)
 		}
 	case "paused":
 		l.begin(Paused, e.Time).For = e.At
@@ -90,7 +71,7 @@ func (l *Life) prepares(e event, before prelude) bool {
 }
 
 // runs adds an event from the command's start on.
-func (l *Life) runs(e event) {
+func (l *Life) runs(e events.Event) {
 	last := l.last()
 	switch e.Event {
 	case "started":
@@ -104,18 +85,25 @@ func (l *Life) runs(e event) {
 		}
 	case "exited":
 		if s := l.end(e.Time); s != nil {
-			s.ExitCode = e.ExitCode
+			s.ExitCode = exitCode(e)
 		}
 		l.begin(Ending, e.Time)
 	case "finished":
 		l.end(e.Time)
-		l.Reason, l.ExitCode = e.Reason, e.ExitCode
+		l.Reason, l.ExitCode = e.Reason, exitCode(e)
 	}
+}
+
+func exitCode(e events.Event) *int {
+	if e.ExitCode == nil {
+		return nil
+	}
+	return new(int(*e.ExitCode))
 }
 
 // needOf returns what an event says is waited for. Files are those by which Tekton's
 // entrypoints tell each other: the flags of the pod say whose.
-func needOf(e event, before prelude) need {
+func needOf(e events.Event, before prelude) need {
 	if on, condition, is := strings.Cut(e.Dependency, ":"); is {
 		return need{on, condition}
 	}

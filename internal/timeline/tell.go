@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/logs/events"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -109,7 +110,7 @@ func (w *witnessed) lives(says *podstatus.Container, status *corev1.ContainerSta
 		starts = startsOf(status, says)
 	}
 	for _, record := range w.records {
-		if record.Container != says.Name || record.Began().Before(w.Object.CreationTimestamp.Add(-clockSkew)) {
+		if record.Container != says.Name || record.Began().Before(w.Object.CreationTimestamp.Add(-events.ClockSkew)) {
 			continue // of another container, or made up
 		}
 		l := recorded(record, before, w.now)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/events"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/pkg/traceids"
 )
@@ -47,7 +48,7 @@ func traceOf(c *Container, spec *corev1.Container, uid string) string {
 }
 
 // identify takes the trace of the first event that has one. The container writes its events.
-func (l *Life) identify(e event) {
+func (l *Life) identify(e events.Event) {
 	if l.trace == "" {
 		l.trace = recordedTrace(traceids.Parse(e.TraceParent))
 	}

@@ -13,7 +13,6 @@ package spans
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/events"
 	"github.com/entrypointer/entrypointer/internal/logs/otlp"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
@@ -35,8 +35,8 @@ const (
 	maxMoments = 32
 	// maxText bounds a text of an event, in bytes.
 	maxText = 256
-	// maxAge and clockSkew bound the times of events: times beyond are wrong or made up.
-	maxAge, clockSkew = 366 * 24 * time.Hour, 10 * time.Minute
+	// maxAge bounds the times of events: times beyond are wrong or made up.
+	maxAge = 366 * 24 * time.Hour
 )
 
 // The attributes that OpenTelemetry has no names for.
@@ -85,31 +85,11 @@ func New(source streams.Source, now time.Time) *Start {
 	return &Start{source: source, now: now}
 }
 
-// An event is a line of the stream of events (docs/reference.md#events).
-type event struct {
-	Time         time.Time `json:"time"`
-	Event        string    `json:"event"`
-	TraceParent  string    `json:"traceparent"`
-	ParentSpanID string    `json:"parentSpanId"`
-	File         string    `json:"file"`
-	Dependency   string    `json:"dependency"`
-	Outcome      string    `json:"outcome"`
-	Argv0        string    `json:"argv0"`
-	At           string    `json:"at"`
-	Signal       string    `json:"signal"`
-	Reason       string    `json:"reason"`
-	PID          int64     `json:"pid"`
-	ExitCode     *int64    `json:"exitCode"`
-	Milliseconds int64     `json:"milliseconds"`
-	Processes    int64     `json:"processes"`
-	Hook         int64     `json:"hook"`
-}
-
 // Add adds a line of the stream of events, which ends at an offset. What isn't an event of a
 // possible time stands for bytes that are missing, and is left out.
 func (s *Start) Add(line []byte, to int64) {
-	var e event
-	if s.finished || json.Unmarshal(line, &e) != nil || e.Time.Before(s.now.Add(-maxAge)) || e.Time.After(s.now.Add(clockSkew)) {
+	e, is := events.Parse(line, s.now.Add(-maxAge), s.now)
+	if s.finished || !is {
 		return
 	}
 	if e.Time.Before(s.last) { // the clock of the node was set back
@@ -123,7 +103,7 @@ func (s *Start) Add(line []byte, to int64) {
 }
 
 // identify takes the ids of the first event that has them.
-func (s *Start) identify(e event, to int64) {
+func (s *Start) identify(e events.Event, to int64) {
 	if s.traced || e.TraceParent == "" {
 		return
 	}
@@ -139,7 +119,7 @@ func (s *Start) identify(e event, to int64) {
 }
 
 // tell adds what an event says.
-func (s *Start) tell(e event, to int64) {
+func (s *Start) tell(e events.Event, to int64) {
 	switch e.Event {
 	case "waiting":
 		s.wait(e, to)
@@ -167,7 +147,7 @@ func (s *Start) tell(e event, to int64) {
 }
 
 // wait begins a wait, or adds what else is waited for.
-func (s *Start) wait(e event, to int64) {
+func (s *Start) wait(e events.Event, to int64) {
 	if s.open == nil || s.open.Name != waitSpan {
 		s.begin(waitSpan, e.Time, to, &commonpb.KeyValue{
 			Key: waitForAttribute, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: &commonpb.ArrayValue{}}},
@@ -183,7 +163,7 @@ func (s *Start) wait(e event, to int64) {
 }
 
 // waited ends a wait. That for a URL or a pipe has no event of its beginning.
-func (s *Start) waited(e event, to int64) {
+func (s *Start) waited(e events.Event, to int64) {
 	if s.open == nil || s.open.Name != waitSpan {
 		from := e.Time.Add(-time.Duration(min(max(e.Milliseconds, 0), maxAge.Milliseconds())) * time.Millisecond)
 		if from.Before(s.lastEnd()) {
@@ -242,7 +222,7 @@ func (s *Start) end(name string, at time.Time, to int64, attributes ...*commonpb
 }
 
 // note adds a moment to the span that lasts, or to that of the container.
-func (s *Start) note(e event) {
+func (s *Start) note(e events.Event) {
 	list := &s.moments
 	if s.open != nil {
 		list = &s.open.Events
@@ -265,7 +245,7 @@ func (s *Start) note(e event) {
 }
 
 // exit returns how a process ended.
-func exit(e event) (list []*commonpb.KeyValue) {
+func exit(e events.Event) (list []*commonpb.KeyValue) {
 	if e.ExitCode != nil {
 		list = append(list, otlp.Number(string(semconv.ProcessExitCodeKey), *e.ExitCode))
 	}
@@ -355,7 +335,7 @@ var (
 // CutOff ends a start that has told no end and won't: its container is gone. When it ended, why
 // and with which code are the kubelet's words, or a zero time, "" and nil.
 func (s *Start) CutOff(at time.Time, reason string, code *int64) {
-	if at.Before(s.last) || at.After(s.now.Add(clockSkew)) {
+	if at.Before(s.last) || at.After(s.now.Add(events.ClockSkew)) {
 		at = s.last
 	}
 	s.finish(at, streams.MaxOffset, cmp.Or(reason, CutOff), code)
