@@ -167,6 +167,14 @@ func (b *traceBench) tells(of streams.Source, trace string, from int64, texts ..
 	return id, from + int64(all.Len())
 }
 
+// ran writes the events of a container that has run and ended, and returns the ID of the stream.
+func (b *traceBench) ran(container, trace string) (id string) {
+	b.t.Helper()
+	id, to := b.tells(events(container), trace, 0, "started", `finished "exitCode":0`)
+	b.ends(id, to)
+	return id
+}
+
 // completed returns the JSON of a run.
 func completed(name, uid, rest string) string {
 	return `{'metadata':{'name':'` + name + `','namespace':'tenant','uid':'` + uid + `','labels':{'tekton.dev/pipelineTask':'test','tekton.dev/pipeline':'ci'}` + rest + `,
@@ -235,8 +243,7 @@ func TestTektonsOwnSpansAreNotMadeAgain(t *testing.T) {
 	b := newTraceBench(t)
 	b.has(taskRunPath, completedTaskRun)
 	b.has(pipelineRunPath, completedPipelineRun)
-	id, to := b.tells(events("step-a"), tektonsTrace, 0, "started", `finished "exitCode":0`)
-	b.ends(id, to)
+	id := b.ran("step-a", tektonsTrace)
 	e := b.replica()
 	turnOf(e, id, "nightly-test-pod")
 	require.Equal(t, []string{"run in a", "a in "}, b.names())
@@ -247,14 +254,12 @@ func TestWithoutRightsThereAreTheSpansOfContainers(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
 	b.failure = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
-	id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
-	b.ends(id, to)
+	id := b.ran("step-a", ownTrace)
 	e := b.replica()
 	turnOf(e, id, "nightly-test-pod")
 	require.Equal(t, []string{"run in a", "a in "}, b.names())
 	require.Empty(t, e.queue.all())
-	id, to = b.tells(events("step-b"), ownTrace, 0, "started", `finished "exitCode":0`)
-	b.ends(id, to)
+	id = b.ran("step-b", ownTrace)
 	turnOf(e, id, "nightly-test-pod")
 	require.Len(t, b.names(), 4)
 	require.Equal(t, 1, b.reads, "the API server isn't asked again and again")
@@ -287,8 +292,7 @@ func TestARunThatCantBeReadIsNotWaitedFor(t *testing.T) {
 			b := newTraceBench(t)
 			b.failure = c.failure
 			b.has(taskRunPath, c.object)
-			id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
-			b.ends(id, to)
+			id := b.ran("step-a", ownTrace)
 			e := b.replica()
 			turnOf(e, id, "nightly-test-pod")
 			require.Equal(t, []string{"run in a", "a in "}, b.names())
@@ -324,8 +328,7 @@ func TestADestinationThatFailsLosesNoSpan(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
 	b.will(http.StatusServiceUnavailable)
-	id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
-	b.ends(id, to)
+	id := b.ran("step-a", ownTrace)
 	e := b.replica()
 	turnOf(e, id, "nightly-test-pod")
 	require.Empty(t, b.names())
@@ -340,8 +343,7 @@ func TestASpanThatIsRefusedIsLeftOut(t *testing.T) {
 	t.Parallel()
 	b := newTraceBench(t)
 	b.will(http.StatusBadRequest)
-	id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
-	b.ends(id, to)
+	id := b.ran("step-a", ownTrace)
 	e := b.replica()
 	turnOf(e, id, "nightly-test-pod")
 	require.Empty(t, e.queue.all())
@@ -512,8 +514,7 @@ func TestJobsThatWaitForTheirRunsLeaveRoomForOthers(t *testing.T) {
 	e.queue.going = 1
 	var ids []string
 	for _, container := range []string{"step-b", "step-a"} {
-		id, to := b.tells(events(container), ownTrace, 0, "started", `finished "exitCode":0`)
-		b.ends(id, to)
+		id := b.ran(container, ownTrace)
 		ids = append(ids, id)
 		turnOf(e, id, "nightly-test-pod")
 	}
@@ -598,8 +599,7 @@ func TestAnAnswerThatIsAnotherRunHasNoSpan(t *testing.T) {
 	} {
 		b := newTraceBench(t)
 		b.has(taskRunPath, other)
-		id, to := b.tells(events("step-a"), ownTrace, 0, "started", `finished "exitCode":0`)
-		b.ends(id, to)
+		id := b.ran("step-a", ownTrace)
 		e := b.replica()
 		turnOf(e, id, "nightly-test-pod")
 		require.Equal(t, []string{"run in a", "a in "}, b.names())
