@@ -89,6 +89,9 @@ func traceTemplate(command *cobra.Command, value string) (tracelink.Template, er
 
 // serveUI serves the page until ctx is done.
 func serveUI(ctx context.Context, command *cobra.Command, o page.Options, named []target.Target, port uint16) error {
+	if err := logview.CheckDirectory(""); err != nil {
+		return fmt.Errorf("looking for room for the logs that the page shows: %w: set TMPDIR to a directory to which you can write", err)
+	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,6 +76,15 @@ func TestAWrongObjectOrPortIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = runsCommand(uiCommand(), "", "--kubeconfig", config, "--port", port)
 	require.ErrorContains(t, err, "use another --port")
+	require.Equal(t, exitFailure, exitCode(err))
+}
+
+func TestWithoutRoomForLogsThereIsNoPage(t *testing.T) {
+	config := kubeconfig(t, http.NotFoundHandler())
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "absent"))
+	_, _, err := runsCommand(uiCommand(), "", "--kubeconfig", config)
+	require.ErrorContains(t, err, "looking for room for the logs")
+	require.ErrorContains(t, err, "set TMPDIR")
 	require.Equal(t, exitFailure, exitCode(err))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
 	"github.com/entrypointer/entrypointer/internal/logs/pageserver"
+	"github.com/entrypointer/entrypointer/internal/logview"
 )
 
 const (
@@ -55,6 +56,9 @@ type site struct {
 func newSite(ctx context.Context, reviewer *identity.Reviewer, config *rest.Config, logger *slog.Logger, s settings) (*site, error) {
 	if s.listenPage == "" {
 		return nil, nil
+	}
+	if err := logview.CheckDirectory(""); err != nil {
+		return nil, fmt.Errorf("looking for room for the logs that users of the page open: %w: mount a volume there to which the service can write, or set TMPDIR to another directory", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listenPage)
 	if err != nil {

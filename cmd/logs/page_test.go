@@ -9,10 +9,12 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,12 +45,7 @@ func TestAPageBehindAProxyThatHandsATokenOn(t *testing.T) {
 		set.listenPage, set.pageDisk = address, 64<<20
 		client = *c
 	})
-	get := pagetest.BehindAProxy(t, &url.URL{Scheme: "https", Host: "page.entrypointer-logs.svc"}, &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: publishedCA(t, client)},
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, address)
-		},
-	})
+	get := pagetest.BehindAProxy(t, &url.URL{Scheme: "https", Host: "page.entrypointer-logs.svc"}, dialing(t, client, address)).Get
 	comesAlong := &http.Cookie{Name: "other", Value: strings.Repeat("x", 20<<10)}
 	status, body := get("/namespaces/team-a/", "reader", comesAlong)
 	require.Equal(t, http.StatusOK, status, body)
@@ -74,6 +71,47 @@ func TestAPageBehindAProxyThatHandsATokenOn(t *testing.T) {
 
 	s.stop()
 	require.NoError(t, <-s.ended)
+}
+
+// TestAHeaderThatIsTooLargeIsRefused sends cookies beyond what docs/page.md allows, as a proxy may.
+func TestAHeaderThatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	address := free(t)
+	var client clients
+	s := runsWith(t, t.TempDir(), func(c *clients, set *settings) {
+		c.config = &rest.Config{Host: "http://127.0.0.1:1"}
+		set.listenPage, set.pageDisk = address, 64<<20
+		client = *c
+	})
+	get := pagetest.BehindAProxy(t, &url.URL{Scheme: "https", Host: "page.entrypointer-logs.svc"}, dialing(t, client, address)).Get
+	for size, want := range map[int]int{maxPageHeader / 2: http.StatusUnauthorized, 2 * maxPageHeader: http.StatusRequestHeaderFieldsTooLarge} {
+		status, _ := get("/namespaces/team-a/", "nobody", &http.Cookie{Name: "other", Value: strings.Repeat("x", size)})
+		require.Equal(t, want, status, "%d bytes", size)
+	}
+	s.stop()
+	require.NoError(t, <-s.ended)
+}
+
+func TestAPageWithoutRoomForLogsDoesNotStart(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "absent"))
+	kube := cluster()
+	err := run(t.Context(), slog.New(slog.DiscardHandler), withAPIService(kube), settings{
+		directory: t.TempDir(), listen: free(t), listenProxied: free(t), probes: free(t), listenPage: free(t), pageDisk: 64 << 20,
+	})
+	require.ErrorContains(t, err, "looking for room for the logs that users of the page open")
+	require.ErrorContains(t, err, "mount a volume there")
+}
+
+// dialing returns what sends requests for the page to an address, and verifies the page by the CA in
+// the APIService.
+func dialing(t *testing.T, client clients, address string) *http.Transport {
+	t.Helper()
+	return &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: publishedCA(t, client)},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+	}
 }
 
 // publishedCA returns the CA that the service has written into its APIService.

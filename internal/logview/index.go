@@ -135,12 +135,34 @@ func (r *room) fits(index int64, of *share, more int64) bool {
 	return index+more <= r.perLog && r.taken.Load()+more <= r.total && (r.perOwner == 0 || of.taken.Load()+more <= r.perOwner)
 }
 
-func newIndex(dir string, r *room, of *share) (*index, error) {
-	spool, err := os.CreateTemp(dir, "entrypointer-log-*")
+// newSpool creates a file without a name, if the system allows that.
+func newSpool(dir string) (spool *os.File, linked bool, err error) {
+	spool, err = os.CreateTemp(dir, "entrypointer-log-*")
 	if err != nil {
-		return nil, fmt.Errorf("creating a file for a log: %w", err)
+		return nil, false, fmt.Errorf("creating a file for a log: %w", err)
 	}
-	linked := os.Remove(spool.Name()) != nil // Windows keeps files that are open
+	return spool, os.Remove(spool.Name()) != nil, nil // Windows keeps files that are open
+}
+
+// CheckDirectory returns an error if no files for logs can be created in a directory, "" for
+// os.TempDir, so that this isn't found out by the first reader.
+func CheckDirectory(dir string) error {
+	spool, linked, err := newSpool(dir)
+	if err != nil {
+		return err
+	}
+	err = spool.Close()
+	if linked {
+		err = errors.Join(err, os.Remove(spool.Name()))
+	}
+	return err
+}
+
+func newIndex(dir string, r *room, of *share) (*index, error) {
+	spool, linked, err := newSpool(dir)
+	if err != nil {
+		return nil, err
+	}
 	return &index{
 		linked: linked,
 		epoch:  rand.Int64N(1 << 53), room: r, share: of, //nolint:gosec // G404: not a secret

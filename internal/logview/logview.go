@@ -148,11 +148,7 @@ func (v *Views) Close() {
 func (v *Views) acquire(key name, source Source) (*openLog, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	log := v.logs[key]
-	if log != nil && log.expired(time.Now(), v.options.Idle) {
-		v.drop(key, log)
-		log = nil
-	}
+	log := v.find(key)
 	if log == nil {
 		of := v.shares[key.owner]
 		if of == nil {
@@ -183,6 +179,27 @@ func (v *Views) acquire(key name, source Source) (*openLog, error) {
 	}
 	log.readers++
 	return log, nil
+}
+
+// acquireOpen returns the index of a log that is open, or nil. Release it.
+func (v *Views) acquireOpen(key name) *openLog {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	log := v.find(key)
+	if log != nil {
+		log.readers++
+	}
+	return log
+}
+
+// find returns a log that is open, or nil. It closes one that has been left alone for too long.
+func (v *Views) find(key name) *openLog {
+	log := v.logs[key]
+	if log != nil && log.expired(time.Now(), v.options.Idle) {
+		v.drop(key, log)
+		return nil
+	}
+	return log
 }
 
 func (v *Views) release(log *openLog) {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -145,7 +147,9 @@ func TestAMillionLinesAreShownFromAnywhere(t *testing.T) {
 		Matches []match
 		Next    int
 	}
-	l.get(fmt.Sprintf("/search?q=%s", url.QueryEscape(fmt.Sprintf("LINE %d", lines-1))), &found)
+	for found.Next < lines && len(found.Matches) == 0 { // a request ends after a second
+		l.get(fmt.Sprintf("/search?from=%d&q=%s", found.Next, url.QueryEscape(fmt.Sprintf("LINE %d", lines-1))), &found)
+	}
 	require.Equal(t, []match{{Line: lines - 1}}, found.Matches)
 }
 
@@ -410,6 +414,39 @@ func TestALogThatNobodyReadsIsClosed(t *testing.T) {
 	l.get("/info", &second)
 	<-opened
 	require.NotEqual(t, first.Epoch, second.Epoch)
+}
+
+// TestWaitingForAChangeOpensNoLog waits for a log that isn't open, then for one that is, and for
+// one that was closed meanwhile.
+func TestWaitingForAChangeOpensNoLog(t *testing.T) {
+	t.Parallel()
+	views := New(Options{Dir: t.TempDir(), Idle: 50 * time.Millisecond})
+	defer views.Close()
+	opened := 0
+	l := aLog{t, views.Log("key", func(context.Context, *Recorder) error {
+		opened++
+		return nil
+	})}
+	info := func(target string) (body infoBody) {
+		l.get(target, &body)
+		return body
+	}
+	require.True(t, info("/info?after=0").Closed)
+	first := l.read()
+	require.False(t, first.Closed)
+	require.Eventually(t, func() bool { return info(fmt.Sprint("/info?after=", first.Version-1)).Closed }, time.Minute, 200*time.Millisecond)
+	require.Equal(t, 1, opened)
+	require.NotEqual(t, first.Epoch, l.read().Epoch)
+}
+
+func TestADirectoryWithoutRoomIsFoundOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, CheckDirectory(dir))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.ErrorIs(t, CheckDirectory(filepath.Join(dir, "absent")), os.ErrNotExist)
 }
 
 // TestAnOwnerHasLogsOfItsOwn has two owners read the same, and one of them too much.

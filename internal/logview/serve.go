@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,8 @@ type handler struct {
 
 // ServeHTTP implements http.Handler.
 //
-//	/info?after=V     what is known of the log; with after, once it has changed since that version
+//	/info?after=V     what is known of the log; with after, once it has changed since that version,
+//	                  and of a log that isn't open only that it is closed
 //	/rows?row=N       rows from one on; or before=N up to one; or line=N around a record
 //	/search?q=T       the records that match, from the record `from` on, up to `to`
 //	/find?stream=ID&at=N   the record that has this byte of a stream; passed says that the stream is
@@ -64,10 +66,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v, err := newView(r.URL.Query())
 	if err == nil {
 		var log *openLog
-		if log, err = h.views.acquire(h.key, h.source); err == nil {
+		if log, err = h.acquire(r); log != nil {
 			defer h.views.release(log)
 			v.index = log.index
 			err = serve(w, r, v)
+		} else if err == nil {
+			err = respond(w, infoBody{Closed: true, Notes: []string{}, Streams: []streamInfo{}})
 		}
 	}
 	var wrong *requestError
@@ -79,6 +83,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil && r.Context().Err() == nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
+}
+
+// acquire opens the log, unless the request waits for a change of one that is open already: nothing
+// is read for it, so that it takes no more than the time in which it waits.
+func (h *handler) acquire(r *http.Request) (*openLog, error) {
+	if Waits(r.URL) {
+		return h.views.acquireOpen(h.key), nil
+	}
+	return h.views.acquire(h.key, h.source)
+}
+
+// Waits reports whether a request for a log waits for a change, and doesn't open the log.
+func Waits(asked *url.URL) bool {
+	return path.Base(asked.Path) == "info" && asked.Query().Get("after") != ""
 }
 
 // A requestError says what is wrong with a request.
@@ -148,8 +166,10 @@ type infoBody struct {
 	Rows    int   `json:"rows"`
 	Bytes   int64 `json:"bytes"`
 	// Live says that all is read that was there when the log was opened.
-	Live    bool         `json:"live"`
-	Done    bool         `json:"done"`
+	Live bool `json:"live"`
+	Done bool `json:"done"`
+	// Closed says that the log isn't open, so that nothing else is known of it.
+	Closed  bool         `json:"closed,omitempty"`
 	Full    string       `json:"full,omitempty"`
 	Error   string       `json:"error,omitempty"`
 	Notes   []string     `json:"notes"`

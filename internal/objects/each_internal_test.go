@@ -48,9 +48,10 @@ func TestLargeObjectsAreListedInSmallerPages(t *testing.T) {
 	listed := 0
 	list := func(path string) error {
 		limits, listed = nil, 0
-		more, err := each(t.Context(), func() *rest.Request { return client.REST.Get().AbsPath(path) }, 1000, 64_000, func(w Workload) {
+		more, err := each(t.Context(), func() *rest.Request { return client.REST.Get().AbsPath(path) }, 1000, 64_000, func(w Workload) error {
 			require.Equal(t, strconv.Itoa(listed), w.Name)
 			listed++
+			return nil
 		})
 		require.False(t, more)
 		return err

@@ -178,28 +178,16 @@ func (c *Client) WithLabels(path, plural, selector string) func() *rest.Request 
 // Each lists objects in pages, each by a request of its own, and calls a function for one
 // object after another. After a page with which most objects have come, it reads no further,
 // and reports whether there are more. If a page would have more than 64 MiB, or more than
-// WithMaxPage says, pages are smaller from there on.
+// WithBounds says, pages are smaller from there on.
 func Each[Object any](ctx context.Context, request func() *rest.Request, most int, one func(Object)) (more bool, _ error) {
-	return each(ctx, request, most, mostBytes(ctx), one)
+	return each(ctx, request, most, boundsOf(ctx).Page, func(o Object) error {
+		one(o)
+		return nil
+	})
 }
 
-// A maxPageKey is the key of the bound of a page in a context.
-type maxPageKey struct{}
-
-// WithMaxPage returns a context in which Each reads pages of so many bytes at most, where there
-// is less memory than 64 MiB for each list. An object that is larger can't be listed.
-func WithMaxPage(ctx context.Context, bytes int64) context.Context {
-	return context.WithValue(ctx, maxPageKey{}, bytes)
-}
-
-func mostBytes(ctx context.Context) int64 {
-	if bytes, is := ctx.Value(maxPageKey{}).(int64); is {
-		return bytes
-	}
-	return maxPage
-}
-
-func each[Object any](ctx context.Context, request func() *rest.Request, most int, maxBytes int64, one func(Object)) (more bool, _ error) {
+// each is Each with a bound of pages in bytes, and a function whose error ends the list.
+func each[Object any](ctx context.Context, request func() *rest.Request, most int, maxBytes int64, one func(Object) error) (more bool, _ error) {
 	for after, listed, limit := "", 0, page; listed < most; {
 		next := request().Param("limit", strconv.Itoa(limit))
 		if after != "" {
@@ -223,7 +211,9 @@ func each[Object any](ctx context.Context, request func() *rest.Request, most in
 			return false, fmt.Errorf("reading the response: %w", err)
 		}
 		for _, item := range list.Items {
-			one(item)
+			if err := one(item); err != nil {
+				return false, err
+			}
 		}
 		if listed, after = listed+len(list.Items), list.Continue; after == "" {
 			return false, nil
@@ -286,13 +276,21 @@ func Read(result rest.Result, into any) error {
 }
 
 // Pods returns the pods of an object, the newest first, without those that are being
-// deleted. More than MostPods are an error. A CronJob has no pods itself.
+// deleted. More than MostPods, or more bytes than WithBounds says, are an error. A CronJob has no
+// pods itself.
 func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (pods []corev1.Pod, _ error) {
 	selector, err := SelectorOf(t, w)
 	if err != nil || selector == "" {
 		return nil, err
 	}
-	_, err = Each(ctx, c.WithLabels("/api/v1", "pods", selector), MostPods+1, func(p corev1.Pod) { pods = append(pods, p) })
+	bounds, taken := boundsOf(ctx), int64(0)
+	_, err = each(ctx, c.WithLabels("/api/v1", "pods", selector), MostPods+1, bounds.Page, func(p corev1.Pod) error {
+		if taken += int64(p.Size()); bounds.Pods > 0 && taken > bounds.Pods {
+			return fmt.Errorf("they have more than %d MiB together, which is more than is read for a page: use kubectl entrypointer", bounds.Pods>>20)
+		}
+		pods = append(pods, p)
+		return nil
+	})
 	switch {
 	case err != nil:
 		return nil, err

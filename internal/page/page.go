@@ -232,7 +232,15 @@ type problem struct {
 
 // serveProblem responds with what went wrong.
 func (s *server) serveProblem(w http.ResponseWriter, q question, err error) {
-	code, title := http.StatusBadGateway, "That couldn't be read"
+	code, title, text := describe(err)
+	if err := s.render(w, code, "problem", problem{s.frame(q, title), text}); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// describe returns the status, the title and the text of an error.
+func describe(err error) (code int, title, text string) {
+	code, title = http.StatusBadGateway, "That couldn't be read"
 	switch {
 	case errors.Is(err, errNoPage):
 		code, title = http.StatusNotFound, "Not found"
@@ -243,10 +251,7 @@ func (s *server) serveProblem(w http.ResponseWriter, q question, err error) {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		code, title = http.StatusForbidden, "You may not read that"
 	}
-	p := problem{s.frame(q, title), printable.Line(cut(err.Error(), longestError))}
-	if err := s.render(w, code, "problem", p); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	}
+	return code, title, printable.Line(cut(err.Error(), longestError))
 }
 
 // longestError bounds the text of an error, in bytes. It may quote what a tenant has written.

@@ -178,19 +178,17 @@ func (s *server) timeline(q question) (*timeline.Timeline, error) {
 }
 
 // serveLog passes a request on to the log of a run. It may take longer than others: a reader
-// waits for what comes next.
+// waits for what comes next. What went wrong is said as text: a program asks.
 func (s *server) serveLog(w http.ResponseWriter, r *http.Request) {
 	q, err := s.question(r)
-	if err != nil {
-		s.serveProblem(w, q, err)
-		return
-	}
 	var access Access
-	if s.Readable != nil {
-		if access, err = s.Readable(r.Context(), q.client.Namespace, q.target); err != nil {
-			s.serveProblem(w, q, err)
-			return
-		}
+	if err == nil && s.Readable != nil {
+		access, err = s.Readable(r.Context(), q.client.Namespace, q.target)
+	}
+	if err != nil {
+		code, title, text := describe(err)
+		http.Error(w, title+": "+text, code)
+		return
 	}
 	source := logview.FromService(&logreader.Client{REST: q.client.REST, Namespace: q.client.Namespace}, q.target)
 	key := fmt.Sprintf("%q %q %s/%s", access.Identity, access.Rights, q.client.Namespace, q.target)

@@ -53,6 +53,8 @@ const (
 	// maxPage bounds a page of a list, in bytes: up to four are read at once for a request. An
 	// object of the API server has 3 MiB at most.
 	maxPage = 4 << 20
+	// maxPods bounds the pods of a run, in bytes, which a request keeps until its response is made.
+	maxPods = 32 << 20
 	// mostSessions bounds the tokens of which something is kept, for sessionTime after the last
 	// request, and mostAnswers what supervisors have said, each of 64 KiB at most.
 	mostSessions = 64
@@ -171,7 +173,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The page can't ask the API server.", http.StatusInternalServerError)
 		return
 	}
-	ctx = objects.WithMaxPage(ctx, maxPage)
+	ctx = objects.WithBounds(ctx, objects.Bounds{Page: maxPage, Pods: maxPods})
 	serveTimed(w, withoutSecrets(ctx, r), handler)
 }
 
@@ -304,7 +306,7 @@ func (s *Server) enter(ctx context.Context, owner string, asked *url.URL) (leave
 // long: that for a file of the page, or one that waits for a change of a log.
 func (s *Server) gateOf(asked *url.URL) *gate {
 	switch {
-	case strings.HasPrefix(asked.Path, "/assets/"), strings.HasSuffix(asked.Path, "/logs/info") && asked.Query().Get("after") != "":
+	case strings.HasPrefix(asked.Path, "/assets/"), strings.HasSuffix(asked.Path, "/logs/info") && logview.Waits(asked):
 		return nil
 	case strings.HasSuffix(asked.Path, "/logs/text"):
 		return s.texts

@@ -216,6 +216,8 @@ func TestNobodyReadsWhatWasIndexedForAnother(t *testing.T) {
 	for _, path := range []string{"info", "rows", "search?q=step", "find?stream=1&at=0", "text"} {
 		response := get(t, handler, log+path, as("mallory"))
 		require.Equal(t, http.StatusForbidden, response.Code, path)
+		require.Equal(t, "text/plain; charset=utf-8", response.Header().Get("Content-Type"), "programs ask for it")
+		require.Contains(t, response.Body.String(), "You may not read that: ")
 		require.NotContains(t, response.Body.String(), said)
 		require.NotContains(t, response.Body.String(), "step-compile", "names of streams")
 	}
@@ -224,6 +226,18 @@ func TestNobodyReadsWhatWasIndexedForAnother(t *testing.T) {
 		require.Positive(t, c.askedFor["token-of-bob"], "read with his own rights")
 		require.Zero(t, c.askedFor["token-of-mallory"])
 	})
+}
+
+// TestWaitingForALogThatIsntOpenReadsNothing asks for a change, which takes no place of the user's.
+func TestWaitingForALogThatIsntOpenReadsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	handler, _ := served(t, c)
+	response := get(t, handler, log+"info?after=3", as("jane"))
+	require.Equal(t, http.StatusOK, response.Code)
+	require.Contains(t, response.Body.String(), `"closed":true`)
+	require.Equal(t, http.StatusForbidden, get(t, handler, log+"info?after=3", as("mallory")).Code)
+	c.change(func() { require.Empty(t, c.asked) })
 }
 
 // TestTokensOfAUserShareBoundsButNoLogs reads a log with two tokens, which the API server may give

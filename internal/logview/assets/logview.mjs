@@ -59,8 +59,15 @@ class LogView {
 
   async get(what, parameters, signal) {
     const response = await fetch(`${this.base}${what}?${this.parameters(parameters)}`, { signal });
-    if (!response.ok) throw new Error((await response.text()).trim() || response.statusText);
+    if (!response.ok) throw new Error(await this.refusal(response));
     return response.json();
+  }
+
+  // refusal returns why a request was refused. Only what the page itself says is text: a proxy in
+  // front of it may answer with a page of its own.
+  async refusal(response) {
+    const isText = response.headers.get("Content-Type")?.startsWith("text/plain");
+    return (isText && (await response.text()).trim()) || `the answer is ${response.status}`;
   }
 
   async getRows(parameters) {
@@ -124,6 +131,7 @@ class LogView {
 
   async learn(info) {
     const before = this.info;
+    if (info.closed) return void this.restart(); // and the next request opens it
     if (before && before.epoch !== info.epoch) this.restart();
     this.info = info;
     this.showStreams();
