@@ -51,7 +51,7 @@ help:
 	@echo 'make outage  what becomes of TaskRuns while no injector responds: policies in an API server of its own, of the programs that make up builds'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo "make page    the page of the kubectl plugin, with a TaskRun of the cluster, in a browser; ARGS='-args -pictures ../../docs' writes docs/page.png"
+	@echo "make page    the page of the kubectl plugin, with runs of the cluster, in browsers; ARGS='-args -pictures ../../docs' writes docs/page.png"
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the tests that differ most between versions, on a cluster with each of VERSIONS="1.34 tekton-1.0 ..."; ends the one that runs'
 	@echo 'make e2e-slow  the longest end-to-end tests, half an hour in all'
@@ -185,7 +185,8 @@ e2e: deploy fixtures
 	@command -v curl >/dev/null || hack/apt-get.sh curl
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 2h ./test/e2e $(ARGS)
 
-# The page with a TaskRun of the cluster, in a browser.
+# The page with runs of the cluster, in browsers. One of its tests installs the log service with the
+# page for a team, and in the end without.
 .PHONY: page
 page: deploy
 	@$(with-browser)

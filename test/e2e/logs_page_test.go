@@ -40,7 +40,7 @@ func TestThePageBehindAProxyShowsToEachUserWhatTheAPIServerAllows(t *testing.T) 
 	t.Cleanup(server.Close)
 	upstream, err := url.Parse(server.URL)
 	require.NoError(t, err)
-	get := pagetest.BehindAProxy(t, upstream, server.Client().Transport)
+	get := pagetest.BehindAProxy(t, upstream, server.Client().Transport).Get
 
 	namespace, viewer := logsNamespace(t, "stream")
 	stranger := reader(t, namespace, "may-not", false)

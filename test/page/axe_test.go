@@ -6,6 +6,7 @@ package page_test
 import (
 	"archive/tar"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -68,13 +69,14 @@ type violation struct {
 // those that it calls experimental. The numbers of a log's lines are as high as the lines:
 // WCAG allows that where the height of other text decides it (2.5.8, Inline), which axe-core
 // can't see.
-func violations(t *testing.T, b *browser, program string) []violation {
+func violations(t *testing.T, b *browser, program string) (found []violation) {
 	t.Helper()
-	b.do(t, chromedp.Evaluate[chromedp.Void](program))
-	found, err := chromedp.Run(b, chromedp.Evaluate[[]violation](`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
-		.then((r) => r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => n.html.slice(0, 200)).filter((n) => v.id !== "target-size" || !n.startsWith('<a class="n"'))}))
-			.filter((v) => v.nodes.length > 0))`, chromedp.EvalAwaitPromise))
+	b.run(t, program)
+	text, err := b.evaluate(`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+		.then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => n.html.slice(0, 200)).filter((n) => v.id !== "target-size" || !n.startsWith('<a class="n"'))}))
+			.filter((v) => v.nodes.length > 0)))`)
 	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal([]byte(text), &found))
 	return found
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,12 +164,30 @@ func (b *browser) await(t *testing.T, expression string) {
 	require.NoError(t, err, expression)
 }
 
-// whenever is an expression for a promise that is kept once another expression is true.
+// arrive is await while the browser may be leaving a page, and what is evaluated there fails.
+func (b *browser) arrive(t *testing.T, expression string) {
+	t.Helper()
+	for {
+		_, err := b.evaluate(whenever(expression))
+		if err == nil {
+			return
+		}
+		if b.Err() != nil {
+			b.takePicture(t, "failed", false)
+		}
+		require.NoError(t, b.Err(), "%s: %v", expression, err)
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// whenever is an expression for a promise that is kept once another expression is true, and broken
+// while there is time left for a picture.
 func whenever(expression string) string {
-	return `new Promise((resolve, reject) => {
-		const look = () => { try { if (` + expression + `) resolve(""); else setTimeout(look, 20); } catch (error) { reject(error); } };
+	return fmt.Sprintf(`new Promise((resolve, reject) => {
+		const end = Date.now() + %d;
+		const look = () => { try { if (%s) resolve(""); else if (Date.now() > end) reject(new Error("it isn't so")); else setTimeout(look, 20); } catch (error) { reject(error); } };
 		look();
-	})`
+	})`, (patience - patience/5).Milliseconds(), expression)
 }
 
 // run runs JavaScript.
@@ -262,7 +281,7 @@ func until(expression string) chromedp.Action[chromedp.Void] {
 
 // serve serves the page of a cluster, as kubectl entrypointer ui does, and returns the
 // address of its root, without a slash at the end.
-func serve(t *testing.T, cluster *pagetest.Cluster, changes ...func(*page.Options)) string {
+func serve(t *testing.T, cluster http.Handler, changes ...func(*page.Options)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

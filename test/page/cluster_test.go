@@ -7,60 +7,161 @@ package page_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
-// kubectl runs a command against the cluster.
-func kubectl(t *testing.T, args ...string) {
-	t.Helper()
-	out, err := exec.Command("kubectl", args...).CombinedOutput()
-	require.NoError(t, err, "kubectl %s: %s", args, out)
+// tracesAt is where the page finds traces.
+const tracesAt = "https://jaeger.example/trace/{traceID}"
+
+// A tenant is a namespace of the cluster with runs, and the page that the command serves of it. All
+// tests share one.
+type tenant struct {
+	namespace string
+	plugin    string
+	page      string // the address of the list
+	stopped   sync.Once
 }
 
-// TestTheCommandShowsATaskRunOfTheCluster opens the page by the command itself, creates a
-// TaskRun, and watches it come, run and end without a reload.
-func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
-	plugin := filepath.Join(t.TempDir(), "kubectl-entrypointer")
-	build := exec.Command("go", "build", "-o", plugin, "./cmd/kubectl-entrypointer")
-	build.Dir = "../.."
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+// theTenant begins when a test first needs it.
+var theTenant = sync.OnceValues(newTenant)
+
+// ofTheCluster returns the tenant.
+func ofTheCluster(t *testing.T) *tenant {
+	t.Helper()
+	of, err := theTenant()
+	require.NoError(t, err)
+	return of
+}
+
+// newTenant creates the namespace with its runs, and serves the page.
+func newTenant() (*tenant, error) {
+	directory, err := os.MkdirTemp("", "plugin-")
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, func() { _ = os.RemoveAll(directory) })
 	// Of a former namespace of the same name, an administrator would see the logs.
-	namespace := fmt.Sprintf("page-%x", time.Now().Unix())
-	kubectl(t, "create", "namespace", namespace)
-	t.Cleanup(func() { kubectl(t, "delete", "namespace", namespace, "--wait=false") })
-	kubectl(t, "annotate", "namespace", namespace, "entrypointer.dev/inject=true")
+	of := &tenant{namespace: fmt.Sprintf("page-%x", time.Now().Unix()), plugin: filepath.Join(directory, "kubectl-entrypointer")}
+	if _, err := command("", "go", "build", "-C", "../..", "-o", of.plugin, "./cmd/kubectl-entrypointer"); err != nil {
+		return nil, err
+	}
+	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"annotations":{"entrypointer.dev/inject":"true","entrypointer.dev/logs":"stream"}}}`, of.namespace)
+	if _, err := command(manifest, "kubectl", "create", "-f", "-"); err != nil {
+		return nil, err
+	}
+	ends = append(ends, func() { _, _ = of.kubectl("", "delete", "namespace", of.namespace, "--wait=false") })
+	if _, err := of.kubectl("", "wait", "--for=create", "serviceaccount/default", "--timeout=1m"); err != nil {
+		return nil, err
+	}
+	for _, file := range []string{"runs.yaml", "logs.yaml"} {
+		if err := of.create(file); err != nil {
+			return nil, err
+		}
+	}
+	return of, of.serve()
+}
 
-	command := exec.Command(plugin, "ui", "-n", namespace)
-	printed, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
-		require.NoError(t, command.Process.Signal(syscall.SIGINT))
-		require.NoError(t, command.Wait(), "it ends when it is interrupted")
+// serve runs the command that serves the page.
+func (of *tenant) serve() error {
+	ui := exec.Command(of.plugin, "ui", "-n", of.namespace, "--trace-url", tracesAt)
+	printed, err := ui.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := ui.Start(); err != nil {
+		return err
+	}
+	ends = append(ends, func() {
+		if err := errors.Join(ui.Process.Signal(syscall.SIGINT), ui.Wait()); err != nil {
+			fmt.Fprintf(os.Stderr, "%s doesn't end as it should when it is interrupted: %v\n", ui, err)
+			os.Exit(1)
+		}
 	})
-	address, err := bufio.NewReader(printed).ReadString('\n')
-	require.NoError(t, err)
-	address = strings.TrimSpace(address)
+	of.page, err = bufio.NewReader(printed).ReadString('\n')
+	of.page = strings.TrimSpace(of.page)
+	return err
+}
 
-	b := newChromium(t)
-	b.do(t, chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("h1")))
-	kubectl(t, "-n", namespace, "create", "-f", "testdata/taskrun.yaml")
-	b.do(t, until(`document.querySelector("a[href$='/taskrun/steps/']") !== null`), chromedp.Navigate(address+"taskrun/steps/"), chromedp.WaitVisible(chromedp.CSS("h1")),
-		chromedp.Evaluate[chromedp.Void](`window.isTheSame = true`), until(`document.querySelector("#state .succeeded") !== null && document.getElementById("live").dataset.seconds === "0"`))
+// command runs a command, and returns what it prints to stdout.
+func command(stdin, name string, args ...string) (string, error) {
+	var stdout, stderr strings.Builder
+	run := exec.Command(name, args...)
+	run.Stdin, run.Stdout, run.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := run.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("running %q: %w: %s", run.Args, err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// kubectl runs a command of kubectl in the namespace.
+func (of *tenant) kubectl(stdin string, args ...string) (string, error) {
+	return command(stdin, "kubectl", append([]string{"-n", of.namespace}, args...)...)
+}
+
+// run runs a command of kubectl in the namespace.
+func (of *tenant) run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := of.kubectl("", args...)
+	require.NoError(t, err)
+	return out
+}
+
+// asks runs a command of the plugin in the namespace.
+func (of *tenant) asks(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := command("", of.plugin, append(args, "-n", of.namespace)...)
+	require.NoError(t, err)
+	return out
+}
+
+// stop deletes the pod stops while it runs.
+func (of *tenant) stop(t *testing.T) {
+	t.Helper()
+	of.stopped.Do(func() {
+		of.run(t, "wait", "pod/stops", "--for=condition=Ready", "--timeout=4m")
+		of.run(t, "delete", "pod/stops", "--wait")
+	})
+}
+
+// create creates the objects of a file in testdata, of which some texts are replaced. Knative looks
+// images up itself, and doesn't know the mirror of Docker Hub that the nodes have.
+func (of *tenant) create(file string, replacements ...string) error {
+	content, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		return err
+	}
+	if registry := os.Getenv("E2E_IMAGE_REGISTRY"); registry != "" {
+		replacements = append(replacements, "image: busybox:", "image: "+registry+"/library/busybox:")
+	}
+	_, err = of.kubectl(strings.NewReplacer(replacements...).Replace(string(content)), "create", "-f", "-")
+	return err
+}
+
+// TestTheCommandShowsATaskRunOfTheCluster creates a TaskRun while the list is open, and watches it
+// come, run and end without a reload.
+func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
+	of, b := ofTheCluster(t), newChromium(t)
+	b.visit(t, of.page, `document.querySelector("h1")`)
+	require.NoError(t, of.create("taskrun.yaml"))
+	b.await(t, `document.querySelector("a[href$='/taskrun/steps/']") !== null`)
+	b.visit(t, of.page+"taskrun/steps/", `document.querySelector("h1")`)
+	b.run(t, `window.isTheSame = true`)
+	b.await(t, `document.querySelector("#state .succeeded") !== null && document.getElementById("live").dataset.seconds === "0"`)
 	require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
 	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.running").length`), "steps ran")
 	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.waiting").length`), "steps waited for each other")
-	b.do(t, until(`[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`))
+	b.await(t, `[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`)
 	require.Empty(t, violations(t, b, axe(t)))
 	b.takePicture(t, "page", true)
 }

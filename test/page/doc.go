@@ -9,5 +9,9 @@
 // browser does with the page doesn't depend on where its data is from, and so the tests need
 // no cluster, and the pictures are always the same.
 //
+// With the build tag e2e, there are tests whose names have Cluster, which make page runs: what the
+// page shows of runs and logs of a real cluster, by the command and, for a team, by the pod of the
+// log service. They share a namespace with the objects of testdata, and one process of the command.
+//
 // The bench beside the tests compares the page with Tekton Dashboard.
 package page

@@ -80,9 +80,6 @@ type answer struct {
 // theSession starts Firefox when a test first needs it.
 var theSession = sync.OnceValues(startFirefox)
 
-// endSession ends Firefox, if a test has started it.
-var endSession = func() {}
-
 // newFirefox opens a tab, as newChromium does.
 func newFirefox(t *testing.T) *browser {
 	t.Helper()
@@ -137,16 +134,17 @@ func startFirefox() (*session, error) {
 		close(ended)
 	}()
 	s := &session{waiting: map[int]chan answer{}, tabs: map[string]func(string){}}
-	endSession = func() {
+	end := func() {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // or it has ended
 		<-ended                                                 // all processes that use the profile
 		_ = command.Wait()                                      // which says that it was killed
 		_ = os.RemoveAll(profile)
 	}
 	if err := s.connect(address); err != nil {
-		endSession()
+		end()
 		return nil, err
 	}
+	ends = append(ends, end)
 	return s, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -19,9 +20,14 @@ import (
 // pictures is a folder for screenshots.
 var pictures = flag.String("pictures", "", "write screenshots to this folder")
 
+// ends end what tests share, once all have run.
+var ends []func()
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	endSession()
+	for _, end := range slices.Backward(ends) {
+		end()
+	}
 	os.Exit(code)
 }
 

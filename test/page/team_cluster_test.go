@@ -1,0 +1,105 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package page_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/page/pagetest"
+)
+
+// TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead installs the overlay, and opens the page of
+// the log service's pod behind a proxy that hands tokens on: as a user who may read the namespace, and
+// as one who may not. It comes after the other tests, since the log service is away for a moment.
+func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
+	of := ofTheCluster(t)
+	of.run(t, "wait", "job/report", "--for=condition=Complete", "--timeout=4m")
+	proxy := servesTheTeam(t)
+	users := map[string]string{}
+	for _, user := range []string{"jane", "bob"} {
+		of.run(t, "create", "serviceaccount", user)
+		users[user] = strings.TrimSpace(of.run(t, "create", "token", user))
+	}
+	of.run(t, "create", "rolebinding", "jane", "--clusterrole=view", "--serviceaccount="+of.namespace+":jane")
+	list := "/namespaces/" + of.namespace + "/"
+	inBrowsers(t, func(t *testing.T, b *browser) {
+		b.visit(t, proxy.SignIn(users["jane"], list), listed("job/report"))
+		require.Equal(t, list, value[string](t, b, `location.pathname`))
+		require.Empty(t, violations(t, b, axe(t)))
+		b.clickOn(t, "a[href$='/job/report/']")
+		b.arrive(t, whole+` && `+seen+`.includes("last")`)
+		require.Equal(t, 1, value[int](t, b, `document.querySelectorAll("#charts .bar.running").length`))
+		b.search(t, "first")
+		require.Empty(t, violations(t, b, axe(t)))
+	})
+	inBrowsers(t, func(t *testing.T, b *browser) {
+		for _, path := range []string{list, list + "job/report/"} {
+			b.visit(t, proxy.SignIn(users["bob"], path), `document.querySelector("h1").textContent === "You may not read that"`)
+			require.Empty(t, value[[]string](t, b, names))
+		}
+		require.Empty(t, violations(t, b, axe(t)))
+		b.requireComplaint(t) // of responses that are errors
+	})
+	status, body := proxy.Get(list+"job/report/logs/text", users["bob"])
+	require.Equal(t, http.StatusForbidden, status, body)
+	require.NotContains(t, body, "last")
+}
+
+// servesTheTeam installs the log service with the page, as docs/page.md says, until the end of the test,
+// and returns a proxy in front of it.
+func servesTheTeam(t *testing.T) *pagetest.Proxy {
+	t.Helper()
+	shell := func(script string) string {
+		out, err := command("", "bash", "-ec", "cd ../.. && "+script)
+		require.NoError(t, err)
+		return out
+	}
+	const rolledOut = "kubectl -n " + endpoint.Namespace + " rollout status deployment/logs --timeout=2m"
+	t.Cleanup(func() {
+		shell("kubectl -n " + endpoint.Namespace + " delete service/page networkpolicy/page --ignore-not-found && ko apply -f config/logs && " + rolledOut)
+	})
+	shell("kubectl kustomize examples/logs/page | ko apply -f - && " + rolledOut)
+	bundle, err := base64.StdEncoding.DecodeString(shell("kubectl get apiservice v1alpha1.logs.entrypointer.dev -o jsonpath='{.spec.caBundle}'"))
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(bundle))
+	address := forwarded(t, "service/page", "443")
+	return pagetest.BehindAProxy(t, &url.URL{Scheme: "https", Host: "page." + endpoint.Namespace + ".svc"}, &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+	})
+}
+
+// forwarded returns an address of this machine that leads to a port in the namespace of the log service
+// until the end of the test.
+func forwarded(t *testing.T, what, port string) string {
+	t.Helper()
+	forward := exec.CommandContext(t.Context(), "kubectl", "-n", endpoint.Namespace, "port-forward", "--address", "127.0.0.1", what, ":"+port)
+	out, err := forward.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, forward.Start())
+	t.Cleanup(func() { _ = forward.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	address, _, found := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " -> ")
+	require.True(t, found, line)
+	return address
+}
