@@ -478,8 +478,8 @@ func TestTheLogOfARunIsBelowIt(t *testing.T) {
 		Version int
 		Done    bool
 	}
-	for !info.Done { // each response comes when something has changed
-		response := get(handler, fmt.Sprintf("%sinfo?after=%d", logs, info.Version))
+	for asks := "info"; !info.Done; asks = fmt.Sprintf("info?after=%d", info.Version) { // each response comes when something has changed
+		response := get(handler, logs+asks)
 		require.NoError(t, json.Unmarshal(response.Body.Bytes(), &info), response.Body.String())
 	}
 	text := get(handler, logs+"text")
