@@ -46,7 +46,7 @@ func (r *Registry) connect(ctx context.Context, namespace string, to name.Reposi
 			http.StatusServiceUnavailable, http.StatusGatewayTimeout),
 	)
 	scopes := []string{to.Scope(transport.PullScope)}
-	authorized, err := transport.NewWithContext(ctx, to.Registry, credential, transport.NewUserAgent(patient, "entrypointer"), scopes)
+	authorized, err := transport.NewWithContext(ctx, to.Registry, credential, transport.NewUserAgent(r.pings.of(to.Registry, patient), "entrypointer"), scopes)
 	if err != nil {
 		return nil, err
 	}

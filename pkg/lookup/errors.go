@@ -48,6 +48,12 @@ func (r Reason) isOutage() bool {
 	return slices.Contains([]Reason{TooManyRequests, RegistryError, Unreachable, Timeout, Busy}, r)
 }
 
+// mayBeOfAnOldPing reports whether the registry may want another way of authentication than
+// the one that it answered to a ping a while ago.
+func (r Reason) mayBeOfAnOldPing() bool {
+	return slices.Contains([]Reason{Unauthorized, NotFound, RegistryError, Unreachable}, r)
+}
+
 // Error is a failed lookup.
 type Error struct {
 	Query  Query

@@ -53,6 +53,7 @@ type Registry struct {
 	credentials Credentials
 	mirrors     Mirrors
 	gate        *gate
+	pings       pings
 	facts       *facts
 	lookups     *tenants.Shares
 	memory      *tenants.Shares
@@ -143,6 +144,7 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 // ask tries one credential after the other until the manifest opens.
 func (r *Registry) ask(ctx context.Context, query Query, ref reference) (*Image, error) {
 	var attempts attempts
+	began := time.Now()
 	for credential, err := range r.credentials(ctx, query, ref.Repository) {
 		if err != nil {
 			attempts.problems = append(attempts.problems, err)
@@ -153,6 +155,9 @@ func (r *Registry) ask(ctx context.Context, query Query, ref reference) (*Image,
 			break
 		}
 		image, err := r.open(ctx, query, ref, credential)
+		if err != nil && reasonOf(err).mayBeOfAnOldPing() && r.pings.forget(ref.Registry, began) {
+			image, err = r.open(ctx, query, ref, credential)
+		}
 		if err == nil {
 			return image, nil
 		}
