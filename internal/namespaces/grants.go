@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // GrantName is the name of the RoleBinding that lets the injector read pull secrets and
@@ -54,16 +56,18 @@ type grants struct {
 	bindings   rbaclisters.RoleBindingLister
 }
 
-// concerns reports whether a namespace may need a label or a grant, or may have to lose
-// one. In most clusters, most namespaces have neither, nor an annotation of ours. The
-// handlers' filter also passes a namespace that has just lost them.
-func (g grants) concerns(object any) bool {
-	ns, ok := object.(*corev1.Namespace)
-	if !ok || len(ours(ns.Annotations)) > 0 || len(ours(ns.Labels)) > 0 {
-		return true
+// areWanted reports whether the grant of a namespace with a scope is as wanted: there, or
+// not there.
+func (g grants) areWanted(namespace string, scope pod.Scope) bool {
+	current, err := g.bindings.RoleBindings(namespace).Get(GrantName)
+	if scope == pod.NoPods {
+		return apierrors.IsNotFound(err) || err == nil && current.RoleRef != grantedRole
 	}
-	_, err := g.bindings.RoleBindings(ns.Name).Get(GrantName)
-	return !apierrors.IsNotFound(err)
+	if err != nil || current.RoleRef != grantedRole {
+		return false
+	}
+	wanted, err := g.wanted(namespace)
+	return err == nil && isCurrent(current, wanted)
 }
 
 // grant creates the RoleBinding, or repairs it. A RoleBinding of the same name that binds

@@ -5,6 +5,7 @@ package namespaces
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,11 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 
 func (w *world) reconcile(namespace string) error {
 	w.t.Helper()
+	return w.follower().ReconcileKind(w.t.Context(), w.namespace(namespace))
+}
+
+func (w *world) follower() *follower {
+	w.t.Helper()
 	namespaces, err := w.client.CoreV1().Namespaces().List(w.t.Context(), metav1.ListOptions{})
 	require.NoError(w.t, err)
 	bindings, err := w.client.RbacV1().RoleBindings("").List(w.t.Context(), metav1.ListOptions{})
@@ -58,7 +64,7 @@ func (w *world) reconcile(namespace string) error {
 	for i := range bindings.Items {
 		require.NoError(w.t, knownBindings.Add(slimmed(w.t, slimBinding(), &bindings.Items[i])))
 	}
-	f := &follower{
+	return &follower{
 		rule:     newRule(own),
 		callable: func() bool { return !w.uncallable },
 		labels:   labels{client: w.client},
@@ -68,7 +74,6 @@ func (w *world) reconcile(namespace string) error {
 			bindings:   rbaclisters.NewRoleBindingLister(knownBindings),
 		},
 	}
-	return f.ReconcileKind(w.t.Context(), w.namespace(namespace))
 }
 
 func newIndexer() cache.Indexer {
@@ -273,28 +278,54 @@ func TestAnInjectorThatNoPolicyConfinesNotices(t *testing.T) {
 	}
 }
 
-func TestANamespaceIsReconciledOnlyIfItHasSomethingOfOurs(t *testing.T) {
-	bindings := cache.NewIndexer(cache.MetaNamespaceKeyFunc, grantIndexers)
-	require.NoError(t, bindings.Add(granted(t, "granted")))
-	g := grants{bindings: rbaclisters.NewRoleBindingLister(bindings)}
-	labelled := applied(t, "labelled", nil)
-	labelled.Labels[labelKey] = "true"
-	for _, concerned := range []*corev1.Namespace{
-		applied(t, "annotated", map[string]string{"entrypointer.dev/inject": "wrong"}), labelled, applied(t, "granted", nil),
-	} {
-		require.True(t, g.concerns(slimmed(t, slimNamespace(), concerned)), concerned.Name)
+// A replica that begins to lead, and the informers' resync, look at all namespaces.
+func TestANamespaceIsReconciledOnlyIfSomethingIsNotAsWanted(t *testing.T) {
+	foreign := func(name string) *rbacv1.RoleBinding {
+		return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: GrantName, Namespace: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "of-a-tenant"}}
 	}
-	require.False(t, g.concerns(slimmed(t, slimNamespace(), applied(t, "plain", nil))))
-	require.True(t, g.concerns(cache.DeletedFinalStateUnknown{Key: "deleted"}))
+	grant := func(name string) *rbacv1.RoleBinding {
+		return grantOf(metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: own, UID: "uid-of-" + own}, own, name)
+	}
+	changed := grant("in-with-a-changed-grant")
+	changed.Subjects = nil
+	concerned := []*corev1.Namespace{
+		namespace("in-without-label", new("true"), nil), namespace("in-without-grant", new("true"), new("true")), namespace("in-with-a-changed-grant", new("true"), new("true")),
+		namespace("in-with-another-label", new("all"), new("true")), namespace("in-with-a-foreign-grant", new("true"), new("true")),
+		namespace("out-with-label", nil, new("true")), namespace("out-with-grant", nil, nil), namespace("with-a-mistake", new("wrong"), nil),
+	}
+	settled := []*corev1.Namespace{
+		namespace("in", new("true"), new("true")), namespace("plain", nil, nil), namespace("out-with-a-foreign-grant", nil, nil), namespace("out", new("false"), nil),
+	}
+	objects := []runtime.Object{
+		grant("in-without-label"), grant("in-with-another-label"), changed, foreign("in-with-a-foreign-grant"), grant("out-with-label"), grant("out-with-grant"),
+		grant("in"), foreign("out-with-a-foreign-grant"),
+	}
+	for _, ns := range slices.Concat(concerned, settled) {
+		objects = append(objects, ns)
+	}
+	f := newWorld(t, objects...).follower()
+	for _, ns := range concerned {
+		require.True(t, f.concerns(ns), ns.Name)
+		require.True(t, f.concernsNamespaceOf(grant(ns.Name)), ns.Name)
+	}
+	for _, ns := range settled {
+		require.False(t, f.concerns(ns), ns.Name)
+		require.False(t, f.concernsNamespaceOf(grant(ns.Name)), ns.Name)
+	}
+	require.True(t, f.concerns(cache.DeletedFinalStateUnknown{Key: "deleted"}))
+	require.True(t, f.concernsNamespaceOf(cache.DeletedFinalStateUnknown{Key: "deleted"}))
+	require.True(t, f.concernsNamespaceOf(grant("unknown")), "its namespace isn't in the cache yet")
+}
 
-	// A namespace that opts out is reconciled once more, whatever the order of events.
-	var reconciled int
-	count := func() { reconciled++ }
-	handler := cache.FilteringResourceEventHandler{FilterFunc: g.concerns, Handler: cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { count() }, UpdateFunc: func(any, any) { count() }, DeleteFunc: func(any) { count() },
-	}}
-	handler.OnUpdate(applied(t, "plain", map[string]string{"entrypointer.dev/inject": "true"}), applied(t, "plain", nil))
-	require.Equal(t, 1, reconciled)
-	handler.OnUpdate(applied(t, "plain", nil), applied(t, "plain", nil))
-	require.Equal(t, 1, reconciled)
+func TestWhatExistsAtTheStartIsLeftToTheReplicaThatBeginsToLead(t *testing.T) {
+	var done []any
+	handler := cache.FilteringResourceEventHandler{FilterFunc: func(object any) bool { return object != "settled" }, Handler: changes(func(object any) { done = append(done, object) })}
+	handler.OnAdd("exists", true)
+	handler.OnAdd("new", false)
+	handler.OnUpdate("before", "after")
+	handler.OnUpdate("settled", "unsettled")
+	handler.OnUpdate("was unsettled", "settled")
+	handler.OnUpdate("settled", "settled")
+	handler.OnDelete("gone")
+	require.Equal(t, []any{"new", "after", "unsettled", "was unsettled", "gone"}, done)
 }

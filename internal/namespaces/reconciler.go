@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
@@ -48,14 +49,28 @@ func newReconciler(ctx context.Context, podWebhook string) *controller.Impl {
 			bindings:   rbaclisters.NewRoleBindingLister(bindings.GetIndexer()),
 		},
 	}
-	concerns := func(object any) bool { return r.grants.concerns(object) }
 	impl := namespacereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
-		return controller.Options{SkipStatusUpdates: true, AgentName: "entrypointer", PromoteFilterFunc: concerns}
+		return controller.Options{SkipStatusUpdates: true, AgentName: "entrypointer", PromoteFilterFunc: r.concerns}
 	})
 	// The informers' resync makes it look at every namespace again, in case an event was lost.
-	watch(ctx, namespaces.Informer(), slimNamespace(), cache.FilteringResourceEventHandler{FilterFunc: concerns, Handler: controller.HandleAll(impl.Enqueue)})
-	watch(ctx, bindings, slimBinding(), controller.HandleAll(impl.EnqueueNamespaceOf))
+	watch(ctx, namespaces.Informer(), slimNamespace(), cache.FilteringResourceEventHandler{FilterFunc: r.concerns, Handler: changes(impl.Enqueue)})
+	watch(ctx, bindings, slimBinding(), cache.FilteringResourceEventHandler{FilterFunc: r.concernsNamespaceOf, Handler: changes(impl.EnqueueNamespaceOf)})
 	return impl
+}
+
+// changes returns a handler of all events but those of the objects that exist at the start:
+// a replica looks at all namespaces when it begins to lead. A queue that once had as many
+// keys keeps the memory for them.
+func changes(do func(any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, isInInitialList bool) {
+			if !isInInitialList {
+				do(object)
+			}
+		},
+		UpdateFunc: func(_, object any) { do(object) },
+		DeleteFunc: do,
+	}
 }
 
 func watch(ctx context.Context, informer cache.SharedIndexInformer, slim cache.TransformFunc, handler cache.ResourceEventHandler) {
@@ -78,6 +93,28 @@ type follower struct {
 }
 
 var _ namespacereconciler.Interface = (*follower)(nil)
+
+// concerns reports whether a namespace needs a label or a grant, has to lose one, or has a
+// mistake to report. It reports true for what isn't known. The handlers' filter also passes
+// a namespace that was concerned before the event.
+func (f *follower) concerns(object any) bool {
+	ns, ok := object.(*corev1.Namespace)
+	if !ok {
+		return true
+	}
+	scope, mistake := f.rule.wants(ns)
+	return mistake != nil || !follows(ns, scope) || !f.grants.areWanted(ns.Name, scope)
+}
+
+// concernsNamespaceOf reports the same for the namespace of a grant.
+func (f *follower) concernsNamespaceOf(object any) bool {
+	binding, ok := object.(*rbacv1.RoleBinding)
+	if !ok {
+		return true
+	}
+	ns, err := f.grants.namespaces.Get(binding.Namespace)
+	return err != nil || f.concerns(ns)
+}
 
 // ReconcileKind implements namespacereconciler.Interface. It isn't called for a namespace
 // that is being deleted, whose content is deleted anyway.
