@@ -9,5 +9,5 @@ import "embed"
 
 // Manifests are the files that ko apply -f reads, one directory for each part.
 //
-//go:embed webhook/*.yaml auto/*.yaml claims/*.yaml logs/*.yaml network-policy/*.yaml
+//go:embed webhook/*.yaml auto/*.yaml claims/*.yaml outage/*.yaml logs/*.yaml network-policy/*.yaml
 var Manifests embed.FS

@@ -13,7 +13,7 @@ import (
 
 // parts are the folders of config/. Each becomes a manifest, in the order in which they
 // are applied.
-var parts = []string{"logs", "webhook", "auto", "claims", "network-policy"}
+var parts = []string{"logs", "webhook", "auto", "claims", "outage", "network-policy"}
 
 // installed are the parts of install.yaml: what works on each cluster, and nothing that
 // stores.

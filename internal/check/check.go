@@ -130,6 +130,7 @@ var (
 		{"Delivery", "auto: the nodes can mount images", "metrics.md#delivery-auto", checkAuto},
 		{"Delivery", "claim: its objects are those of this release", "upgrading.md", checkPart("claims")},
 		{"Delivery", "claim: the claims are ready", "claims.md", checkClaims},
+		{"Outage", "its objects are those of this release", "upgrading.md", checkPart("outage")},
 		{"Log service", "its objects are those of this release", "upgrading.md", checkPart("logs")},
 		{"Log service", "all replicas are available", "operating-logs.md#outages", checkLogReplicas},
 		{"Log service", "the API server passes on the requests of readers", "operating-logs.md#namespaces-that-stay-terminating", checkAPIService},

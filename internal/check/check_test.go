@@ -112,7 +112,7 @@ func empty() *apiServer {
 func healthy(t *testing.T) *apiServer {
 	t.Helper()
 	s := empty()
-	for _, part := range []string{"webhook", "auto", "claims", "logs"} {
+	for _, part := range []string{"webhook", "auto", "claims", "outage", "logs"} {
 		all, err := manifestsOf(part)
 		require.NoError(t, err)
 		for _, m := range all {

@@ -49,6 +49,8 @@ var kinds = map[string]kind{
 	"RoleBinding":                      {path: "/apis/rbac.authorization.k8s.io/v1", plural: "rolebindings", own: true},
 	"ValidatingAdmissionPolicy":        {path: "/apis/admissionregistration.k8s.io/v1", plural: "validatingadmissionpolicies", cluster: true, own: true},
 	"ValidatingAdmissionPolicyBinding": {path: "/apis/admissionregistration.k8s.io/v1", plural: "validatingadmissionpolicybindings", cluster: true, own: true},
+	"MutatingAdmissionPolicy":          {path: "/apis/admissionregistration.k8s.io/v1", plural: "mutatingadmissionpolicies", cluster: true, own: true},
+	"MutatingAdmissionPolicyBinding":   {path: "/apis/admissionregistration.k8s.io/v1", plural: "mutatingadmissionpolicybindings", cluster: true, own: true},
 	"MutatingWebhookConfiguration":     {path: "/apis/admissionregistration.k8s.io/v1", plural: "mutatingwebhookconfigurations", cluster: true, own: true},
 	"ValidatingWebhookConfiguration":   {path: "/apis/admissionregistration.k8s.io/v1", plural: "validatingwebhookconfigurations", cluster: true, own: true},
 	"CustomResourceDefinition":         {path: "/apis/apiextensions.k8s.io/v1", plural: "customresourcedefinitions", cluster: true, own: true},

@@ -120,11 +120,11 @@ func checkPods(ctx context.Context, q *inquiry) (a answer) {
 		}
 		pods++
 		of := all[p.Namespace]
-		status, decided := p.Annotations[pod.StatusAnnotation]
+		status := p.Annotations[pod.StatusAnnotation]
 		switch {
 		case strings.HasPrefix(status, string(pod.LookupWaived)), strings.HasPrefix(status, string(pod.PartlyInjected)):
 			of.waived = append(of.waived, p.Name)
-		case !decided && isMeant(&p, scope):
+		case (status == "" || status == pod.Undecided) && isMeant(&p, scope):
 			of.unwrapped = append(of.unwrapped, p.Name)
 		}
 		all[p.Namespace] = of

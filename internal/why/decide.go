@@ -98,7 +98,7 @@ func (q *inquiry) reasonOf(p *corev1.Pod) Reason {
 		return status
 	case wrapped:
 		return Reason(pod.Injected)
-	case status != "" && status != Reason(pod.Injected):
+	case status != "" && status != Reason(pod.Injected) && status != pod.Undecided:
 		return status
 	default:
 		return q.whyNoStatus(p)

@@ -150,8 +150,11 @@ func commandFrom(trial *corev1.Pod, container string) string {
 	}
 }
 
-// unwrapped is the beginning of what our policy says.
-const unwrapped = "the pod would run without its supervisor"
+// What our policies say: unwrapped is the beginning.
+const (
+	unwrapped = "the pod would run without its supervisor"
+	undecided = "the injector doesn't respond, and hasn't decided on this pod"
+)
 
 // refusal returns the decision to refuse a pod, nil if the error isn't one.
 func (q *inquiry) refusal(err error) *Decision {
@@ -163,6 +166,8 @@ func (q *inquiry) refusal(err error) *Decision {
 	case is:
 		return &Decision{Reason: Refused, Message: message}
 	case objects.CannotReachUs(err):
+		return &Decision{Reason: InjectorDown, Message: said}
+	case strings.Contains(said, undecided):
 		return &Decision{Reason: InjectorDown, Message: said}
 	case strings.Contains(said, unwrapped):
 		_, rest, _ := strings.Cut(said, unwrapped)

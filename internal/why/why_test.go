@@ -225,6 +225,7 @@ func stories() map[string]story {
 		"wrapped-differently":   {apiServer{namespace: within, admit: injecting(&pod.Injector{Defaults: []pod.Defaults{pod.NamespaceDefaults("tenant", within.Annotations)}}), pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
 		"namespace-not-opted":   {apiServer{namespace: tenant("", ""), admit: admitted, pods: []corev1.Pod{existing(web, time.Minute, nil)}}, asking},
 		"label-missing":         {apiServer{namespace: tenant("true", ""), code: http.StatusForbidden, admit: says(`pods "web-" is forbidden: ValidatingAdmissionPolicy 'unwrapped.entrypointer.dev' denied request: the pod would run without its supervisor: namespace "tenant" is annotated`)}, asking},
+		"injector-down-taskrun": {apiServer{namespace: in, code: http.StatusForbidden, admit: says(`pods "web-" is forbidden: ValidatingAdmissionPolicy 'undecided.entrypointer.dev' with binding 'undecided.entrypointer.dev' denied request: the injector doesn't respond, and hasn't decided on this pod`)}, asking},
 		"namespace-opted-out":   {apiServer{namespace: tenant("false", ""), admit: admitted}, asking},
 		"namespace-excluded":    {apiServer{namespace: func() *corev1.Namespace { n := tenant("", ""); n.Name = metav1.NamespaceSystem; return n }(), admit: admitted}, asking},
 		"older-and-refused":     {apiServer{namespace: in, code: http.StatusInternalServerError, admit: says(`Internal error occurred: failed calling webhook "pods.entrypointer.dev": failed to call webhook`), pods: []corev1.Pod{existing(web, 2*time.Hour, nil)}}, asking},

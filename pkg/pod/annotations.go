@@ -36,7 +36,7 @@ func (p *parsedPod) checkAnnotations(kind *Kind, outcome Outcome) ([]Warning, er
 // container that the pod doesn't have is an error. An unknown key causes only a warning,
 // because another release may know it.
 func (p *parsedPod) checkOptions(kind *Kind) (warnings []Warning, _ error) {
-	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}
+	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation, MayWaitAnnotation, ExplainAnnotation, ExplanationAnnotation}
 	for _, key := range p.annotations {
 		switch {
 		case slices.Contains(known, key.text):
@@ -141,7 +141,7 @@ func (p *parsedPod) nothingToWrapWarnings(kind *Kind) []Warning {
 func (p *parsedPod) ignoredUnasked() (warnings []Warning) {
 	for _, key := range p.annotations {
 		switch {
-		case slices.Contains([]string{InjectAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}, key.text):
+		case slices.Contains([]string{InjectAnnotation, StatusAnnotation, MayWaitAnnotation, ExplainAnnotation, ExplanationAnnotation}, key.text):
 		case key.option == nil && key.text != ContainersAnnotation && key.text != DeliveryAnnotation:
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
 		default:
@@ -157,7 +157,7 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 	for _, key := range parseKeys(annotations) {
 		switch {
 		case key.text == InjectAnnotation || key.text == DeliveryAnnotation:
-		case key.text == ContainersAnnotation || key.text == StatusAnnotation || key.option != nil && (key.container != "" || key.option.perContainer):
+		case key.text == ContainersAnnotation || key.text == StatusAnnotation || key.text == MayWaitAnnotation || key.option != nil && (key.container != "" || key.option.perContainer):
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key.text))
 		case key.option == nil:
 			warnings = append(warnings, unknownKey(key, len(warnings), true))

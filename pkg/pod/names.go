@@ -28,6 +28,9 @@ const (
 	// annotation that asks. If containers wait for each other, the order follows
 	// ("Injected by init-container; order: db -> web"), and [Injector.Version] after it.
 	StatusAnnotation = "entrypointer.dev/status"
+	// MayWaitAnnotation is set by an API server, together with the status [Undecided], on a
+	// pod that may wait for the injector.
+	MayWaitAnnotation = annotation.Domain + "/may-wait"
 	// ExplainAnnotation asks the injector to explain its decision, on a pod that is created
 	// by a dry run: its author may not be allowed to read the operator's configuration.
 	ExplainAnnotation = annotation.Domain + "/explain"
@@ -122,6 +125,10 @@ const (
 	LogsNotSent       Outcome = "LogsNotSent"       // a container's output can't be sent, and the operator refuses such pods
 	InternalError     Outcome = "InternalError"     // a defect of the injector
 )
+
+// Undecided is the status of a pod that no injector has decided on yet. Pods with this
+// status are refused, so no pod runs with it while an injector is installed.
+const Undecided = "Undecided"
 
 // Refusal is the error of a pod that must not run as it is.
 type Refusal struct {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -43,6 +44,36 @@ func TestTheStatusEndsWithTheVersionIfSoAsked(t *testing.T) {
 	} {
 		require.Equal(t, decided, pod.WithoutVersion(annotation))
 	}
+}
+
+// An API server with config/outage marks a pod before it asks.
+func TestAnUndecidedPodIsDecidedOnAsIfItHadNoStatus(t *testing.T) {
+	for name, p := range map[string]*corev1.Pod{
+		"wrapped": asking(running("a", "x")), "not ours": {Spec: corev1.PodSpec{Containers: []corev1.Container{running("a", "x")}}}, "opted out": optingOut(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			undecided := p.DeepCopy()
+			if undecided.Annotations == nil {
+				undecided.Annotations = map[string]string{}
+			}
+			undecided.Annotations[pod.StatusAnnotation], undecided.Annotations[pod.MayWaitAnnotation] = pod.Undecided, "true"
+			want, have := inject(t, newInjector(nil), p), inject(t, newInjector(nil), undecided)
+			require.Equal(t, want.Outcome, have.Outcome)
+			require.Equal(t, want.Pod.Spec, have.Pod.Spec)
+			require.Empty(t, have.Warnings)
+			require.NotEqual(t, pod.Undecided, have.Pod.Annotations[pod.StatusAnnotation])
+			require.Equal(t, "true", have.Pod.Annotations[pod.MayWaitAnnotation], "API servers ask again by it")
+			for _, operation := range pod.Patch(undecided, have.Pod) {
+				require.NotContains(t, operation.Path, "may-wait")
+			}
+		})
+	}
+}
+
+func optingOut() *corev1.Pod {
+	p := asking(running("a", "x"))
+	p.Annotations[pod.InjectAnnotation] = "false"
+	return p
 }
 
 // During an upgrade, both releases may answer for a pod.

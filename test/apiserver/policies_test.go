@@ -59,7 +59,7 @@ func shipped[T any](t *testing.T, file, kind, name string) T {
 // The API server compiles what is installed, and looks at each field, before anybody is confined by it.
 func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 	var files []string
-	for _, folder := range []string{"webhook", "auto"} {
+	for _, folder := range []string{"webhook", "auto", "outage"} {
 		more, err := filepath.Glob(filepath.Join("..", "..", "config", folder, "*.yaml"))
 		require.NoError(t, err)
 		files = append(files, more...)
@@ -80,6 +80,10 @@ func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 				wrong = registrationvalidation.ValidateValidatingAdmissionPolicy(object)
 			case *admissionregistration.ValidatingAdmissionPolicyBinding:
 				wrong = registrationvalidation.ValidateValidatingAdmissionPolicyBinding(object)
+			case *admissionregistration.MutatingAdmissionPolicy:
+				wrong = registrationvalidation.ValidateMutatingAdmissionPolicy(object)
+			case *admissionregistration.MutatingAdmissionPolicyBinding:
+				wrong = registrationvalidation.ValidateMutatingAdmissionPolicyBinding(object)
 			case *admissionregistration.MutatingWebhookConfiguration:
 				wrong = registrationvalidation.ValidateMutatingWebhookConfiguration(object)
 			case *admissionregistration.ValidatingWebhookConfiguration:
@@ -92,7 +96,8 @@ func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"ValidatingAdmissionPolicy": 9, "ValidatingAdmissionPolicyBinding": 9,
+		"ValidatingAdmissionPolicy": 10, "ValidatingAdmissionPolicyBinding": 10,
+		"MutatingAdmissionPolicy": 1, "MutatingAdmissionPolicyBinding": 1,
 		"MutatingWebhookConfiguration": 2, "ValidatingWebhookConfiguration": 2,
 	}, counts)
 }

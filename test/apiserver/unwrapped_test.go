@@ -168,7 +168,7 @@ func TestThePolicySeesTheNamespacesThatTheWebhookDoesNot(t *testing.T) {
 	policySelects, err := metav1.LabelSelectorAsSelector(unwrapped.Spec.MatchConstraints.NamespaceSelector)
 	require.NoError(t, err)
 	webhooks := podWebhooks(t)
-	require.Len(t, webhooks, 2)
+	require.Len(t, webhooks, 3)
 	selects := map[string]labels.Selector{}
 	for _, w := range webhooks {
 		selects[w.Name], err = metav1.LabelSelectorAsSelector(w.NamespaceSelector)
@@ -183,6 +183,7 @@ func TestThePolicySeesTheNamespacesThatTheWebhookDoesNot(t *testing.T) {
 			theirs := name == "kube-system" || name == "entrypointer-system"
 			require.Equal(t, !theirs && value == "true", selects["pods.entrypointer.dev"].Matches(namespace), "%v", namespace)
 			require.Equal(t, !theirs && value == "all", selects["all-pods.entrypointer.dev"].Matches(namespace), "%v", namespace)
+			require.Equal(t, !theirs && (value == "true" || value == "all"), selects["taskruns.entrypointer.dev"].Matches(namespace), "%v", namespace)
 			require.Equal(t, !theirs && value != "all", policySelects.Matches(namespace), "%v", namespace)
 		}
 	}
@@ -194,8 +195,8 @@ func (s set) Has(key string) bool              { _, has := s[key]; return has }
 func (s set) Get(key string) string            { return s[key] }
 func (s set) Lookup(key string) (string, bool) { value, has := s[key]; return value, has }
 
-// podWebhooks are the one for pods that Tekton or Knative own or that ask, and the one
-// for all pods.
+// podWebhooks are the one for pods that Tekton or Knative own or that ask, the one for all
+// pods, and the one for the pods of TaskRuns that may wait.
 func podWebhooks(t *testing.T) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	return shipped[admissionregistrationv1.MutatingWebhookConfiguration](t,
@@ -204,11 +205,14 @@ func podWebhooks(t *testing.T) []admissionregistrationv1.MutatingWebhook {
 
 func TestTheWebhookForAllPodsDiffersInWhichPodsItIsCalledFor(t *testing.T) {
 	webhooks := podWebhooks(t)
-	some, all := webhooks[0], webhooks[1]
-	require.NotEmpty(t, some.MatchConditions)
-	require.Empty(t, all.MatchConditions)
+	some, all, taskRuns := webhooks[0], webhooks[1], webhooks[2]
+	require.Equal(t, some.MatchConditions[1:], all.MatchConditions)
 	all.Name, all.MatchConditions, all.NamespaceSelector = some.Name, some.MatchConditions, some.NamespaceSelector
 	require.Equal(t, some, all)
+	taskRuns.Name, taskRuns.MatchConditions, taskRuns.NamespaceSelector = some.Name, some.MatchConditions, some.NamespaceSelector
+	require.Equal(t, admissionregistrationv1.Ignore, *taskRuns.FailurePolicy)
+	taskRuns.FailurePolicy = some.FailurePolicy
+	require.Equal(t, some, taskRuns)
 }
 
 // An outage is felt by pods that the API server sends to us. That shall be

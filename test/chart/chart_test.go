@@ -5,6 +5,7 @@
 package chart
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -150,8 +151,8 @@ func manifests(t *testing.T, parts ...string) map[string]object {
 
 func TestWithoutValuesTheChartHasTheObjectsOfTheManifests(t *testing.T) {
 	require.Equal(t, manifests(t, "webhook", "auto"), objects(t, ""))
-	require.Equal(t, manifests(t, "webhook", "auto", "claims", "logs", "network-policy"),
-		objects(t, "parts: {claims: true, logs: true, network-policy: true}"))
+	require.Equal(t, manifests(t, "webhook", "auto", "claims", "outage", "logs", "network-policy"),
+		objects(t, "parts: {claims: true, outage: true, logs: true, network-policy: true}"))
 	require.Equal(t, manifests(t, "logs"), objects(t, "parts: {webhook: false, auto: false, logs: true}"))
 }
 
@@ -231,6 +232,7 @@ func TestEachValueHasAnEffect(t *testing.T) {
 		"monitoring.rules":                            {"monitoring: {rules: true}", "PrometheusRule entrypointer-system/entrypointer", []string{"spec", "groups", "name"}, "entrypointer-injector"},
 		"monitoring.dashboard":                        {"monitoring: {dashboard: true}", "ConfigMap entrypointer-system/entrypointer-dashboard", []string{"metadata", "labels", "grafana_dashboard"}, "\"1\""},
 		"webhook.namespaceSelector.matchExpressions":  {"webhook: {namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}", pods, []string{"webhooks", "namespaceSelector", "matchExpressions"}, "[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, entrypointer-system]}, {key: a, operator: Exists}]"},
+		"webhook.namespaceSelector in a policy":       {"parts: {outage: true}\nwebhook: {namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}", "MutatingAdmissionPolicy /taskruns.entrypointer.dev", []string{"spec", "matchConstraints", "namespaceSelector", "matchExpressions"}, "[{key: entrypointer.dev/inject, operator: In, values: [\"true\", all]}, {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, entrypointer-system]}, {key: a, operator: Exists}]"},
 		"logs.serviceAccountAnnotations":              {"parts: {logs: true}\nlogs: {serviceAccountAnnotations: {a: b}}", "ServiceAccount entrypointer-logs/logs", []string{"metadata", "annotations"}, "{a: b}"},
 		"logs.topologySpreadConstraints and a bucket": {"parts: {logs: true}\nlogs: {bucket: \"s3://a\", topologySpreadConstraints: [{maxSkew: 2}]}", logs, in("topologySpreadConstraints"), "[{maxSkew: 2}]"},
 	}
@@ -266,6 +268,18 @@ func withCertificate(t *testing.T) string {
 	text, err := yaml.Marshal(append(args, "-a", "-certificate-secret", "mine"))
 	require.NoError(t, err)
 	return string(text)
+}
+
+// parts.outage has them wait.
+func TestTheFailurePolicyIsNotThatOfTaskRunsThatMayWait(t *testing.T) {
+	for value, want := range map[string][]string{"": {"Fail", "Fail", "Ignore"}, "Fail": {"Fail", "Fail", "Ignore"}, "Ignore": {"Ignore", "Ignore", "Ignore"}} {
+		var have []string
+		webhooks, _ := objects(t, "webhook: {failurePolicy: \""+value+"\"}")[pods].at("webhooks").([]any)
+		for _, webhook := range webhooks {
+			have = append(have, fmt.Sprint(webhook.(map[string]any)["failurePolicy"]))
+		}
+		require.Equal(t, want, have, value)
+	}
 }
 
 func TestPartsOfTheChartAreLeftOut(t *testing.T) {

@@ -68,6 +68,7 @@ func exported(t *testing.T) map[string]metric {
 func exportedByAPIServers(t *testing.T) map[string]metric {
 	t.Helper()
 	admission.Metrics.ObserveWebhookRejection(t.Context(), "pods.entrypointer.dev", "admit", "CREATE", admission.WebhookRejectionCallingWebhookError, 0)
+	admission.Metrics.ObserveWebhookFailOpen(t.Context(), "taskruns.entrypointer.dev", "admit")
 	services, registry := aggregator.New(), metrics.NewKubeRegistry()
 	require.NoError(t, services.Register(registry.Register, registry.CustomRegister))
 	service := &apiregistration.APIService{}

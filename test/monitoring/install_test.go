@@ -58,13 +58,18 @@ func TestTheCasesOfTheAlertsHaveTheNamesThatAreInstalled(t *testing.T) {
 	count := 0
 	for _, configuration := range documents[admissionregistrationv1.MutatingWebhookConfiguration](t, config+"webhook/600-webhooks.yaml") {
 		for _, webhook := range configuration.Webhooks {
-			if *webhook.FailurePolicy == admissionregistrationv1.Fail {
-				count++
-				require.Contains(t, string(cases), `apiserver_admission_webhook_rejection_count{name="`+webhook.Name+`",error_type="calling_webhook_error"}`)
+			if *webhook.ClientConfig.Service.Path != "/pods" {
+				continue
 			}
+			count++
+			counted := `apiserver_admission_webhook_rejection_count{name="` + webhook.Name + `",error_type="calling_webhook_error"}`
+			if *webhook.FailurePolicy == admissionregistrationv1.Ignore {
+				counted = `apiserver_admission_webhook_fail_open_count{name="` + webhook.Name + `",type="admit"}`
+			}
+			require.Contains(t, string(cases), counted)
 		}
 	}
-	require.Equal(t, 2, count)
+	require.Equal(t, 3, count)
 	services := documents[apiregistration.APIService](t, config+"logs/600-apiservice.yaml")
 	require.Len(t, services, 1)
 	require.Contains(t, string(cases), `aggregator_unavailable_apiservice{name="`+services[0].Name+`",`)

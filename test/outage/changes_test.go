@@ -141,7 +141,7 @@ func TestThePolicyWrapsWhatIsPlainAndLeavesTheRest(t *testing.T) {
 	s := startAPIServer(t)
 	s.namespace(t, "plain", nil, nil, "default")
 	s.namespace(t, "tenant", map[string]string{"entrypointer.dev/inject": "true"}, optIn(), "default")
-	s.install(t, "wrap")
+	s.installWrap(t)
 	s.awaitPolicy(t)
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {

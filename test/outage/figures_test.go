@@ -34,7 +34,7 @@ func BenchmarkAPod(b *testing.B) {
 	s.callWebhook(b, "always", admissionregistrationv1.Fail, client)
 	s.callWebhook(b, "rest", admissionregistrationv1.Fail, client, notByPolicy)
 	start, used := time.Now(), cpu(b, s.pid)
-	s.install(b, "wrap")
+	s.installWrap(b)
 	for _, namespace := range []string{"policy", "webhook", "both", "rest"} {
 		eventually(b, "pods are wrapped in "+namespace, func(ctx context.Context) error {
 			made, err := s.dryRun(ctx, b, namespace, taskRunPod(1))

@@ -10,12 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -33,86 +36,272 @@ func tektonTriesAgain(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
+// failsForGood reports whether a pod was refused because the webhook doesn't respond.
+func failsForGood(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
+}
+
 func with(p *corev1.Pod, key, value string) *corev1.Pod {
 	p.Annotations[key] = value
 	return p
+}
+
+// timed is a pod with an option.
+func timed() *corev1.Pod { return with(taskRunPod(2), "entrypointer.dev/timeout", "1h") }
+
+// asking is a pod that asks to be wrapped, and is no TaskRun's.
+func asking() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "asks-", Annotations: map[string]string{pod.InjectAnnotation: "true"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
+	}
 }
 
 func isWrapped(p *corev1.Pod) bool {
 	return p.Annotations[pod.StatusAnnotation] == "Injected by init-container; version: v1" && pod.IsWrapped(p.Spec.Containers[0])
 }
 
-func TestInAnOutagePlainPodsAreWrappedAndOthersWait(t *testing.T) {
-	s := startAPIServer(t)
-	_, alive := webhook(t)
-	optedIn := func(webhook string) map[string]string {
-		return map[string]string{"entrypointer.dev/inject": "true", "webhook": webhook}
+// optedIn are the label and the annotation of a namespace.
+func optedIn(scope pod.Scope) map[string]string {
+	return map[string]string{pod.InjectAnnotation: string(scope)}
+}
+
+// tenants creates a namespace of each scope.
+func (s *apiServer) tenants(t testing.TB) {
+	t.Helper()
+	s.namespace(t, "none", nil, nil, "default")
+	for _, scope := range []pod.Scope{pod.OwnedPods, pod.AllPods} {
+		labels := optedIn(scope)
+		labels["webhook"] = afterOurs
+		s.namespace(t, "of-"+string(scope), labels, optedIn(scope), "default")
 	}
-	s.callWebhook(t, "today", admissionregistrationv1.Fail, dead(t))
-	s.callWebhook(t, "dead", admissionregistrationv1.Ignore, dead(t))
-	s.callWebhook(t, "alive", admissionregistrationv1.Ignore, alive)
-	s.namespace(t, "today", map[string]string{"webhook": "today"}, optIn(), "default")
-	s.namespace(t, "dead", optedIn("dead"), optIn(), "default")
-	s.namespace(t, "alive", optedIn("alive"), optIn(), "default")
-	s.install(t, "wrap", "wait")
-	timed := func() *corev1.Pod { return with(taskRunPod(2), "entrypointer.dev/timeout", "1h") }
-	eventually(t, "all is in force", func(ctx context.Context) error {
-		_, refused := s.dryRun(ctx, t, "dead", timed())
-		_, called := s.dryRun(ctx, t, "today", timed())
-		wrapped, err := s.dryRun(ctx, t, "dead", with(taskRunPod(2), pod.StatusAnnotation, "OptedOut"))
-		switch {
-		case err != nil:
+}
+
+// afterOurs is a webhook that is called after ours, because of its name.
+const afterOurs = "z-later"
+
+var scopes = []string{"of-true", "of-all"}
+
+// forged are pods that claim to be decided on, or to wait.
+func forged() map[string]*corev1.Pod {
+	supervisor := with(taskRunPod(1), pod.StatusAnnotation, "Injected by init-container")
+	supervisor.Spec.Containers[0].Command = []string{pod.EntrypointPath}
+	return map[string]*corev1.Pod{
+		"wrapped":                    with(timed(), pod.StatusAnnotation, "Injected by init-container"),
+		"wrapped, and that may wait": with(with(timed(), pod.StatusAnnotation, "Injected by init-container"), pod.MayWaitAnnotation, "true"),
+		"opted out":                  with(timed(), pod.StatusAnnotation, "OptedOut"),
+		"undecided":                  with(timed(), pod.StatusAnnotation, pod.Undecided),
+		"with a supervisor":          supervisor,
+	}
+}
+
+func TestInAnOutageTaskRunsWaitAndOthersFailAsBefore(t *testing.T) {
+	s := startAPIServer(t)
+	s.tenants(t)
+	s.installWebhook(t, dead(t))
+	for _, namespace := range scopes {
+		eventually(t, "all is in force", func(ctx context.Context) error {
+			_, err := s.dryRun(ctx, t, namespace, timed())
+			if failsForGood(err) {
+				_, err = s.dryRun(ctx, t, namespace, with(timed(), pod.StatusAnnotation, pod.Undecided))
+			}
+			if tektonTriesAgain(err) {
+				return nil
+			}
+			return fmt.Errorf("not refused as it should be: %w", err)
+		})
+		t.Run("without config/outage, a TaskRun fails for good, "+namespace, func(t *testing.T) {
+			for name, p := range forged() {
+				_, err := s.dryRun(t.Context(), t, namespace, p)
+				require.True(t, failsForGood(err) || tektonTriesAgain(err), "%s: %v", name, err)
+			}
+		})
+	}
+
+	s.installOutage(t)
+	for _, namespace := range scopes {
+		s.awaitWaiting(t, namespace)
+		t.Run("a pod of a TaskRun waits, "+namespace, func(t *testing.T) {
+			for name, p := range forged() {
+				_, err := s.dryRun(t.Context(), t, namespace, p)
+				require.True(t, tektonTriesAgain(err), "%s: %v", name, err)
+			}
+			bare := taskRunPod(1)
+			bare.Annotations = nil
+			_, err := s.dryRun(t.Context(), t, namespace, bare)
+			require.True(t, tektonTriesAgain(err), "%v", err)
+		})
+		t.Run("another pod fails as before, "+namespace, func(t *testing.T) {
+			for _, p := range []*corev1.Pod{asking(), with(asking(), pod.StatusAnnotation, pod.Undecided), with(asking(), pod.MayWaitAnnotation, "true")} {
+				_, err := s.dryRun(t.Context(), t, namespace, p)
+				require.True(t, failsForGood(err), "%v", err)
+			}
+		})
+	}
+	t.Run("a namespace that didn't opt in notices nothing", func(t *testing.T) {
+		made, err := s.dryRun(t.Context(), t, "none", timed())
+		require.NoError(t, err)
+		require.Equal(t, timed().Annotations, made.Annotations)
+	})
+
+	_, alive := webhook(t)
+	s.callInjector(t, alive)
+	for _, namespace := range scopes {
+		t.Run("once the injector responds, the pod that has waited is wrapped, "+namespace, func(t *testing.T) {
+			s.awaitWrapped(t, namespace, timed)
+			made, err := s.dryRun(t.Context(), t, namespace, timed())
+			require.NoError(t, err)
+			require.Equal(t, "true", made.Annotations[pod.MayWaitAnnotation])
+		})
+	}
+	t.Run("after an uninstallation that leaves config/outage, pods are admitted", func(t *testing.T) {
+		s.callInjector(t, dead(t))
+		require.NoError(t, s.CoreV1().Namespaces().Delete(t.Context(), "entrypointer-system", metav1.DeleteOptions{}))
+		require.NoError(t, s.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), podWebhooks, metav1.DeleteOptions{}))
+		eventually(t, "nobody waits", func(ctx context.Context) error {
+			_, err := s.dryRun(ctx, t, "of-true", timed())
 			return err
-		case !tektonTriesAgain(refused) || !apierrors.IsInternalError(called) || !isWrapped(wrapped):
-			return fmt.Errorf("refused: %w; called: %w; wrapped: %v", refused, called, wrapped.Annotations)
+		})
+	})
+}
+
+// awaitWaiting returns when a pod of a TaskRun waits.
+func (s *apiServer) awaitWaiting(t testing.TB, namespace string) {
+	t.Helper()
+	eventually(t, "TaskRuns wait", func(ctx context.Context) error {
+		if _, err := s.dryRun(ctx, t, namespace, timed()); !tektonTriesAgain(err) {
+			return fmt.Errorf("a pod doesn't wait: %w", err)
 		}
 		return nil
 	})
+}
 
-	t.Run("today a TaskRun fails for good", func(t *testing.T) {
-		_, err := s.dryRun(t.Context(), t, "today", taskRunPod(2))
-		require.True(t, apierrors.IsInternalError(err), "%v", err)
-		require.False(t, tektonTriesAgain(err), "%v", err)
+// awaitWrapped returns when such a pod is wrapped.
+func (s *apiServer) awaitWrapped(t testing.TB, namespace string, p func() *corev1.Pod) {
+	t.Helper()
+	eventually(t, "pods are wrapped", func(ctx context.Context) error {
+		made, err := s.dryRun(ctx, t, namespace, p())
+		if err == nil && !isWrapped(made) {
+			err = errors.New("unwrapped")
+		}
+		return err
 	})
-	t.Run("a plain pod is wrapped", func(t *testing.T) {
-		made, err := s.dryRun(t.Context(), t, "dead", taskRunPod(2))
-		require.NoError(t, err)
-		require.True(t, isWrapped(made), "%v", made.Annotations)
-	})
-	t.Run("a pod with an option waits", func(t *testing.T) {
-		_, err := s.dryRun(t.Context(), t, "dead", timed())
-		require.True(t, tektonTriesAgain(err), "%v", err)
-	})
-	for name, p := range map[string]*corev1.Pod{
-		"with an option":     with(timed(), pod.StatusAnnotation, "Injected by init-container; version: v1"),
-		"that has opted out": with(with(timed(), pod.StatusAnnotation, "OptedOut"), "entrypointer.dev/mode", "exec"),
-	} {
-		t.Run("a forged status of a pod "+name+" is nobody's pass", func(t *testing.T) {
-			_, err := s.dryRun(t.Context(), t, "dead", p)
-			require.True(t, tektonTriesAgain(err), "%v", err)
-		})
+}
+
+// The policy and its binding may be applied and removed in any order, and each API server
+// learns of them on its own.
+func TestWhileConfigOutageIsAppliedAndRemovedNoPodGetsThrough(t *testing.T) {
+	s := startAPIServer(t)
+	s.tenants(t)
+	s.installWebhook(t, dead(t))
+	failing := func(ctx context.Context) error {
+		if _, err := s.dryRun(ctx, t, "of-true", timed()); !failsForGood(err) {
+			return fmt.Errorf("a pod doesn't fail: %w", err)
+		}
+		return nil
 	}
-	t.Run("a forged supervisor waits", func(t *testing.T) {
-		p := with(taskRunPod(1), pod.StatusAnnotation, "Injected by init-container")
-		p.Spec.Containers[0].Command = []string{pod.EntrypointPath}
-		_, err := s.dryRun(t.Context(), t, "dead", p)
-		require.True(t, tektonTriesAgain(err), "%v", err)
+	eventually(t, "the webhook is called", failing)
+	s.awaitWaitingForged(t)
+
+	pods := forged()
+	pods["with an option"] = timed()
+	var waited, failed atomic.Int64
+	done, over := make(chan error, len(pods)), make(chan struct{})
+	for name, p := range pods {
+		go func() {
+			for {
+				select {
+				case <-over:
+					done <- nil
+					return
+				default:
+				}
+				switch made, err := s.dryRun(t.Context(), t, scopes[0], p); {
+				case tektonTriesAgain(err):
+					waited.Add(1)
+				case failsForGood(err):
+					failed.Add(1)
+				default:
+					done <- fmt.Errorf("a pod that is %s got through: %w, %v", name, err, made)
+					return
+				}
+			}
+		}()
+	}
+	parts := documents(manifest(t, outageManifest))
+	for _, order := range [][2]int{{0, 1}, {1, 0}} {
+		for _, at := range order {
+			s.create(t, parts[at])
+			time.Sleep(300 * time.Millisecond)
+		}
+		s.awaitWaiting(t, scopes[0])
+		for _, at := range order {
+			s.remove(t, parts[at])
+			time.Sleep(300 * time.Millisecond)
+		}
+		eventually(t, "TaskRuns fail again", failing)
+	}
+	close(over)
+	for range pods {
+		require.NoError(t, <-done)
+	}
+	t.Logf("%d pods waited, and %d failed for good", waited.Load(), failed.Load())
+	require.Positive(t, waited.Load())
+	require.Positive(t, failed.Load())
+}
+
+// awaitWaitingForged returns when a forged status makes a pod wait.
+func (s *apiServer) awaitWaitingForged(t testing.TB) {
+	t.Helper()
+	eventually(t, "undecided pods are refused", func(ctx context.Context) error {
+		if _, err := s.dryRun(ctx, t, scopes[0], with(timed(), pod.StatusAnnotation, pod.Undecided)); !tektonTriesAgain(err) {
+			return fmt.Errorf("a pod doesn't wait: %w", err)
+		}
+		return nil
 	})
-	t.Run("once the injector responds, the pod that has waited is wrapped", func(t *testing.T) {
-		eventually(t, "the webhook is called", func(ctx context.Context) error {
-			made, err := s.dryRun(ctx, t, "alive", timed())
-			if err == nil && !isWrapped(made) {
-				err = errors.New("unwrapped")
+}
+
+// As without config/outage: what others change after the injector, it sees.
+func TestTheInjectorIsAskedAgainAboutAPodThatMayWait(t *testing.T) {
+	s := startAPIServer(t)
+	s.tenants(t)
+	calls, alive := webhook(t)
+	s.installWebhook(t, alive)
+	s.installOutage(t)
+	awaitMarked := func(namespace string) {
+		eventually(t, "pods are marked", func(ctx context.Context) error {
+			made, err := s.dryRun(ctx, t, namespace, timed())
+			if err == nil && made.Annotations[pod.MayWaitAnnotation] == "" {
+				err = errors.New("unmarked")
 			}
 			return err
 		})
-	})
-	t.Run("and a plain pod is left as the policy has made it", func(t *testing.T) {
-		byPolicy, err := s.dryRun(t.Context(), t, "dead", taskRunPod(3))
+	}
+	for _, namespace := range scopes {
+		awaitMarked(namespace)
+		calls.Store(0)
+		_, err := s.dryRun(t.Context(), t, namespace, timed())
 		require.NoError(t, err)
-		byBoth, err := s.dryRun(t.Context(), t, "alive", taskRunPod(3))
-		require.NoError(t, err)
-		byBoth.Name = byPolicy.Name
-		require.JSONEq(t, text(t, byPolicy), text(t, byBoth))
+		require.EqualValues(t, 1, calls.Load(), "one webhook is called")
+	}
+	later := serve(t, func(_ context.Context, _ string, before *corev1.Pod) (*corev1.Pod, error) {
+		after := before.DeepCopy()
+		after.Spec.Containers[0].Image = "another"
+		return after, nil
 	})
+	s.callWebhook(t, afterOurs, admissionregistrationv1.Fail, later)
+	for _, namespace := range scopes {
+		eventually(t, "another webhook changes pods", func(ctx context.Context) error {
+			made, err := s.dryRun(ctx, t, namespace, timed())
+			if err == nil && made.Spec.Containers[0].Image != "another" {
+				err = errors.New("unchanged")
+			}
+			return err
+		})
+		calls.Store(0)
+		made, err := s.dryRun(t.Context(), t, namespace, timed())
+		require.NoError(t, err)
+		require.True(t, isWrapped(made))
+		require.EqualValues(t, 2, calls.Load(), "and called again")
+	}
 }

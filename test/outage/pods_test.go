@@ -6,6 +6,7 @@
 package outage
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,8 +75,20 @@ func taskRunPod(steps int) *corev1.Pod {
 	return p
 }
 
-// webhook serves what pkg/pod decides, and returns the configuration to reach it.
-func webhook(t testing.TB) (*httptest.Server, admissionregistrationv1.WebhookClientConfig) {
+// webhook serves what pkg/pod decides. It returns the number of its calls, and the
+// configuration to reach it.
+func webhook(t testing.TB) (*atomic.Int64, admissionregistrationv1.WebhookClientConfig) {
+	t.Helper()
+	calls := &atomic.Int64{}
+	return calls, serve(t, func(ctx context.Context, namespace string, before *corev1.Pod) (*corev1.Pod, error) {
+		calls.Add(1)
+		result, err := injector.Inject(ctx, namespace, before)
+		return result.Pod, err
+	})
+}
+
+// serve serves a webhook that makes one pod of another.
+func serve(t testing.TB, change func(context.Context, string, *corev1.Pod) (*corev1.Pod, error)) admissionregistrationv1.WebhookClientConfig {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
@@ -84,10 +98,10 @@ func webhook(t testing.TB) (*httptest.Server, admissionregistrationv1.WebhookCli
 			return
 		}
 		response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		result, err := injector.Inject(r.Context(), review.Request.Namespace, &before)
+		after, err := change(r.Context(), review.Request.Namespace, &before)
 		if err != nil {
 			response.Allowed, response.Result = false, &metav1.Status{Message: err.Error()}
-		} else if patch := pod.Patch(&before, result.Pod); len(patch) > 0 {
+		} else if patch := pod.Patch(&before, after); len(patch) > 0 {
 			response.Patch, _ = json.Marshal(patch)
 			response.PatchType = new(admissionv1.PatchTypeJSONPatch)
 		}
@@ -96,7 +110,7 @@ func webhook(t testing.TB) (*httptest.Server, admissionregistrationv1.WebhookCli
 	}))
 	t.Cleanup(server.Close)
 	url := server.URL
-	return server, admissionregistrationv1.WebhookClientConfig{
+	return admissionregistrationv1.WebhookClientConfig{
 		URL: &url, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	}
 }

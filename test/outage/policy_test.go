@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/tektonpods"
@@ -31,38 +30,13 @@ var injector = &pod.Injector{CopierImage: copierImage, Version: "v1"}
 
 func optIn() map[string]string { return map[string]string{pod.InjectAnnotation: "true"} }
 
-// install creates the objects of these files.
-func (s *apiServer) install(t testing.TB, files ...string) {
+// installWrap creates the policy that wraps plain pods.
+func (s *apiServer) installWrap(t testing.TB) {
 	t.Helper()
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join("testdata", file+".yaml"))
-		require.NoError(t, err)
-		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("COPIER-IMAGE"), []byte(injector.CopierImage)), []byte("VERSION"), []byte(injector.Version))
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
-			var kind metav1.TypeMeta
-			require.NoError(t, yaml.Unmarshal(document, &kind))
-			switch api := s.AdmissionregistrationV1(); kind.Kind {
-			case "MutatingAdmissionPolicy":
-				create(t, api.MutatingAdmissionPolicies().Create, document)
-			case "MutatingAdmissionPolicyBinding":
-				create(t, api.MutatingAdmissionPolicyBindings().Create, document)
-			case "ValidatingAdmissionPolicy":
-				create(t, api.ValidatingAdmissionPolicies().Create, document)
-			case "ValidatingAdmissionPolicyBinding":
-				create(t, api.ValidatingAdmissionPolicyBindings().Create, document)
-			default:
-				require.Fail(t, "no such kind", "%s in %s", kind.Kind, file)
-			}
-		}
-	}
-}
-
-func create[T any](t testing.TB, create func(context.Context, *T, metav1.CreateOptions) (*T, error), document []byte) {
-	t.Helper()
-	var object T
-	require.NoError(t, yaml.UnmarshalStrict(document, &object))
-	_, err := create(t.Context(), &object, metav1.CreateOptions{})
+	text, err := os.ReadFile(filepath.Join("testdata", "wrap.yaml"))
 	require.NoError(t, err)
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("COPIER-IMAGE"), []byte(injector.CopierImage)), []byte("VERSION"), []byte(injector.Version))
+	s.create(t, text)
 }
 
 // leastWrapped is the number of Tekton's examples whose pods are plain.
@@ -80,7 +54,7 @@ func TestThePolicyMakesOfEveryExampleOfTektonsWhatPkgPodMakes(t *testing.T) {
 	accounts := map[string]bool{"default": true}
 	s.namespace(t, "plain", nil, nil, "default")
 	s.namespace(t, "tenant", optIn(), optIn(), "default")
-	s.install(t, "wrap")
+	s.installWrap(t)
 	examples := tektonpods.Examples(t)
 	s.awaitPolicy(t)
 	for name, flags := range tektonpods.Flags {

@@ -115,7 +115,7 @@ func freeAddress(t testing.TB) string {
 func eventually(t testing.TB, what string, try func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := try(ctx)
 		if err == nil || ctx.Err() == nil {
 			last = err

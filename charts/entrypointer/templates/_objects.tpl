@@ -70,8 +70,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- end }}
 {{- if and (eq $object.kind "MutatingWebhookConfiguration") (eq $name "pods.entrypointer.dev") }}
 {{- range $webhook := $object.webhooks }}
-{{- with $values.webhook.failurePolicy }}
-{{- $_ := set $webhook "failurePolicy" . }}
+{{- if and $values.webhook.failurePolicy (eq $webhook.failurePolicy "Fail") }}
+{{- $_ := set $webhook "failurePolicy" $values.webhook.failurePolicy }}
 {{- end }}
 {{- with $values.webhook.timeoutSeconds }}
 {{- $_ := set $webhook "timeoutSeconds" . }}
@@ -79,6 +79,13 @@ SPDX-License-Identifier: Apache-2.0
 {{- with $values.webhook.namespaceSelector.matchExpressions }}
 {{- $_ := set $webhook.namespaceSelector "matchExpressions" (concat $webhook.namespaceSelector.matchExpressions .) }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- /* A pod that no webhook is asked about mustn't wait for one. */}}
+{{- if or (and (eq $object.kind "MutatingAdmissionPolicy") (eq $name "taskruns.entrypointer.dev")) (and (eq $object.kind "ValidatingAdmissionPolicy") (eq $name "undecided.entrypointer.dev")) }}
+{{- with $values.webhook.namespaceSelector.matchExpressions }}
+{{- $selector := $object.spec.matchConstraints.namespaceSelector }}
+{{- $_ := set $selector "matchExpressions" (concat $selector.matchExpressions .) }}
 {{- end }}
 {{- end }}
 {{- if and (eq $object.kind "NetworkPolicy") $values.networkPolicy.podRanges }}
