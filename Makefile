@@ -69,7 +69,7 @@ help:
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
 	@echo 'make scale             how the injector grows with namespaces, pods, nodes, images and admissions, which needs no cluster; as root; half an hour, or three minutes with ARGS=-short'
-	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs three faults'
+	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs two'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
@@ -91,8 +91,8 @@ examples: deploy
 	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test test-all
-test: lint unit e2e-sample page equality-sample e2e-release-sample
-test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e outage page e2e-slow equality e2e-release
+test: lint unit e2e-sample chaos-sample page equality-sample e2e-release-sample
+test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos outage page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -312,6 +312,11 @@ timeline: deploy
 .PHONY: chaos
 chaos: deploy
 	@$(in-cluster) go run ./test/chaos $(ARGS)
+
+# Two faults: for each commit others.
+.PHONY: chaos-sample
+chaos-sample: ARGS = -short -seed 0x$(shell git rev-parse --short=7 HEAD 2>/dev/null || echo 0)
+chaos-sample: chaos
 
 # The cluster that is built here has its own ko.
 ko := $(if $(filter source,$(CLUSTER)),,$(KO))

@@ -1,14 +1,18 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificates restores the Secret with the webhook's certificates after a
-// deletion. knative.dev/pkg's controller fills an existing Secret, and never creates one.
+// Package certificates restores the Secret with the webhook's certificates after a deletion,
+// and replaces certificates that aren't valid yet. knative.dev/pkg's controller fills an
+// existing Secret and replaces certificates that expire; it does neither of the two.
 package certificates
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +30,12 @@ import (
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
 	"knative.dev/pkg/webhook"
+	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
 // NewController returns the controller that creates the Secret.
 func NewController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
-	k := &keeper{}
+	k := &keeper{service: webhook.GetOptions(ctx).ServiceName}
 	return k.start(ctx, k)
 }
 
@@ -90,16 +95,30 @@ func (s *servedSecret) apply(ctx context.Context, data map[string][]byte) (done 
 	return err == nil, err
 }
 
-type keeper struct{ servedSecret }
+type keeper struct {
+	servedSecret
+
+	service string // by whose name API servers call
+}
 
 // Reconcile implements controller.Reconciler.
 func (k *keeper) Reconcile(ctx context.Context, key string) error {
 	if !k.IsLeaderFor(k.key) {
 		return controller.NewSkipKey(key)
 	}
-	if _, err := k.secrets.Secrets(k.key.Namespace).Get(k.key.Name); !apierrors.IsNotFound(err) {
-		return err
+	secret, err := k.secrets.Secrets(k.key.Namespace).Get(k.key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return k.create(ctx)
+	case err != nil:
+		return fmt.Errorf("reading the webhook's certificate: %w", err)
+	case isOfTomorrow(secret.Data[certresources.ServerCert], time.Now()):
+		return k.replace(ctx)
 	}
+	return nil
+}
+
+func (k *keeper) create(ctx context.Context) error {
 	created, err := k.apply(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("creating deleted Secret %q again: %w", k.key, err)
@@ -108,4 +127,26 @@ func (k *keeper) Reconcile(ctx context.Context, key string) error {
 		logging.FromContext(ctx).Infof("Created deleted Secret %q again", k.key)
 	}
 	return nil
+}
+
+func (k *keeper) replace(ctx context.Context) error {
+	secret, err := certresources.MakeSecret(ctx, k.key.Name, k.key.Namespace, k.service)
+	if err != nil {
+		return fmt.Errorf("making another certificate than that in Secret %q, which isn't valid yet: %w", k.key, err)
+	}
+	if _, err := k.apply(ctx, secret.Data); err != nil {
+		return fmt.Errorf("replacing the certificate in Secret %q, which isn't valid yet: %w", k.key, err)
+	}
+	logging.FromContext(ctx).Warnf("Replaced the certificate in Secret %q, which isn't valid yet: a clock was ahead, of the node of the injector that made it or of who wrote it", k.key)
+	return nil
+}
+
+// isOfTomorrow reports whether a certificate, in PEM, isn't valid yet.
+func isOfTomorrow(certificate []byte, now time.Time) bool {
+	block, _ := pem.Decode(certificate)
+	if block == nil {
+		return false
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && now.Before(parsed.NotBefore)
 }

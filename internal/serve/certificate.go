@@ -15,8 +15,9 @@ import (
 const Overlap = 30 * time.Second
 
 // Certificates serves the certificate that Read returns. After a change, it serves the
-// former certificate for the Overlap; while Read fails, for as long as the former
-// certificate is valid. The zero value of the other fields is ready to use.
+// former certificate for the Overlap; while Read fails, or returns one that has expired or
+// isn't valid yet, for as long as the former certificate is valid. The zero value of the
+// other fields is ready to use.
 type Certificates struct {
 	Read func() (*tls.Certificate, error)
 
@@ -38,9 +39,9 @@ func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	valid := c.serving != nil && now.Before(c.serving.Leaf.NotAfter)
+	valid := isValid(c.serving, now)
 	switch {
-	case err != nil && valid:
+	case valid && (err != nil || !isValid(read, now)):
 		return c.serving, nil
 	case err != nil:
 		return nil, err
@@ -52,6 +53,11 @@ func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c.serving, c.next = read, nil
 	}
 	return c.serving, nil
+}
+
+// isValid reports whether API servers accept a certificate at a time, if its clock is theirs.
+func isValid(certificate *tls.Certificate, now time.Time) bool {
+	return certificate != nil && now.Before(certificate.Leaf.NotAfter) && !now.Before(certificate.Leaf.NotBefore)
 }
 
 func same(a, b *tls.Certificate) bool { return bytes.Equal(a.Certificate[0], b.Certificate[0]) }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 	"sync"
@@ -15,16 +16,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // readers is how many logs are read at once.
 const readers = 2
 
-// A side is what the users of one of the two namespaces saw.
+// A side is what the users of the namespaces saw that opted in, or of the other one.
 type side struct {
 	objects, dryRuns int
-	// refused are requests of users that name us, unanswered all others that failed.
-	refused, unanswered int
+	// refused are requests of users that name us, lookups those for lookups by tag, and
+	// unanswered all others that failed.
+	refused, lookups, unanswered int
 	// retried are the pods of controllers that were refused, which try again.
 	retried   int
 	unwrapped int
@@ -34,29 +37,53 @@ type side struct {
 	longest   time.Duration // until a container ran
 	// missing are lines without account, marked those that the reader is told are missing.
 	missing, marked int
-	examples        []string // of what went wrong
+	// healed is how long it took until all worked, negative if it never did.
+	healed   time.Duration
+	examples []string // of what went wrong
 }
 
-// account counts what became of the load.
-func (e *environment) account(ctx context.Context, l *load, r *row) error {
-	for optedIn, s := range map[bool]*side{true: &r.optedIn, false: &r.others} {
-		for _, a := range l.attempts {
-			if a.optedIn == optedIn {
-				s.count(a)
-			}
-		}
-		events, err := e.cluster.Kube.CoreV1().Events(e.namespace(optedIn)).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+// account counts what became of the load, since there were so many refusals.
+func (e *environment) account(ctx context.Context, l *load, before map[types.UID]int, r *row) error {
+	for _, a := range l.attempts {
+		r.side(a.place).count(a)
+	}
+	for p, namespace := range e.spaces {
+		events, err := e.refusedPods(ctx, namespace)
 		if err != nil {
-			return fmt.Errorf("counting the pods that were refused: %w", err)
+			return err
 		}
-		for _, event := range events.Items {
-			// A Job or a ReplicaSet of this load.
-			if strings.HasPrefix(event.InvolvedObject.Name, l.prefix+"-") && mentionsUs(event.Message) {
-				s.retried += max(1, int(event.Count))
-			}
+		for uid, count := range events {
+			r.side(place(p)).retried += max(0, count-before[uid])
 		}
 	}
 	return e.countLines(ctx, l, &r.optedIn)
+}
+
+// refusals are how many pods of controllers were refused so far, by the UIDs of events.
+func (e *environment) refusals(ctx context.Context) (map[types.UID]int, error) {
+	counts := map[types.UID]int{}
+	for _, namespace := range e.spaces {
+		events, err := e.refusedPods(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(counts, events)
+	}
+	return counts, nil
+}
+
+func (e *environment) refusedPods(ctx context.Context, namespace string) (map[types.UID]int, error) {
+	events, err := e.cluster.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+	if err != nil {
+		return nil, fmt.Errorf("counting the pods that were refused: %w", err)
+	}
+	counts := map[types.UID]int{}
+	for _, event := range events.Items {
+		if mentionsUs(event.Message) {
+			counts[event.UID] = max(1, int(event.Count))
+		}
+	}
+	return counts, nil
 }
 
 // mentionsUs says whether a message is about us: it names a webhook or a policy.
@@ -64,33 +91,40 @@ func mentionsUs(message string) bool { return strings.Contains(message, "entrypo
 
 // count adds an attempt.
 func (s *side) count(a *attempt) {
-	if a.kind == aDryRun {
+	if a.kind.isDry() {
 		s.dryRuns++
 	} else {
 		s.objects++
 	}
-	if a.optedIn && a.unwrapped {
+	if a.optedIn() && a.unwrapped {
 		s.unwrapped++
+	}
+	started := a.started
+	if a.kind == aScaleUp && a.refusal == "" {
+		started = a.took
 	}
 	bad := ""
 	switch {
 	case a.refusal != "" && a.pod == "":
-		if bad = a.refusal; mentionsUs(bad) {
-			s.refused++
-		} else {
+		switch bad = a.refusal; {
+		case !mentionsUs(bad):
 			s.unanswered++
+		case a.kind == aTag:
+			s.lookups++
+		default:
+			s.refused++
 		}
-	case a.kind == aDryRun:
+	case a.kind.isDry():
 	case a.kind == aTaskRun && a.failure != "":
 		s.runs++
 		bad = a.failure
-	case !a.done:
+	case !a.done && !a.kind.isAnswered():
 		s.lost++
 		bad = "it never ran to its end: " + a.failure
-	case a.started > late:
+	case started > late:
 		s.late++
 	}
-	s.longest = max(s.longest, a.started)
+	s.longest = max(s.longest, started)
 	if bad != "" && len(s.examples) < 5 {
 		s.examples = append(s.examples, fmt.Sprintf("%s %s at %s: %s", a.kind, a.name, a.at.Format(time.TimeOnly), bad))
 	}
@@ -102,7 +136,7 @@ func (e *environment) countLines(ctx context.Context, l *load, s *side) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for _, a := range l.attempts {
-		if !a.optedIn || !a.wrapped || a.started == 0 || !a.done {
+		if !a.optedIn() || !a.wrapped || a.started == 0 || !a.done {
 			continue
 		}
 		group.Go(func() error {
@@ -126,17 +160,17 @@ func (e *environment) countLines(ctx context.Context, l *load, s *side) error {
 	return group.Wait()
 }
 
-// cutOff is the exit code of the plugin if it knows that output may be missing.
-const cutOff = 3
+// incomplete is the exit code of the plugin if it knows that output may be missing.
+const incomplete = 3
 
 // missingLines reads the output of a pod, and returns how many lines it lacks, and whether
 // the reader is told.
 func (e *environment) missingLines(ctx context.Context, a *attempt) (missing int, told bool, err error) {
-	command := e.plugin.Logs(ctx, "-n", e.namespace(true), "pod/"+a.pod)
+	command := e.plugin.Logs(ctx, "-n", e.spaces[a.place], "pod/"+a.pod)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err = command.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == cutOff {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == incomplete {
 		told, err = true, nil
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -26,31 +27,34 @@ var began = time.Date(2020, 11, 28, 12, 0, 0, 0, time.UTC)
 
 // goodOne is an attempt of a kind that its user is content with, so many seconds after the
 // fault.
-func goodOne(k kind, optedIn bool, seconds int) *attempt {
+func goodOne(k kind, at place, seconds int) *attempt {
 	return &attempt{
-		kind: k, optedIn: optedIn, at: began.Add(time.Duration(seconds) * time.Second), asked: true, pod: "p",
-		wrapped: optedIn, unwrapped: !optedIn, started: time.Second, done: true, gone: true,
+		kind: k, name: fmt.Sprint(k, seconds), place: at, at: began.Add(time.Duration(seconds) * time.Second), asked: true, pod: "p",
+		wrapped: at != plain, unwrapped: at == plain, started: time.Second, done: true, gone: true,
 	}
 }
 
-// steady are good attempts of each kind in both namespaces, one each second.
+// steady are good attempts of each kind, one each second: in the namespaces that opted in by
+// turns, and in the other one.
 func steady(seconds int) *load {
 	l := &load{}
 	for i := range seconds {
 		for _, k := range kinds {
-			l.attempts = append(l.attempts, goodOne(k, true, i), goodOne(k, false, i))
+			l.attempts = append(l.attempts, goodOne(k, place(i%2), i), goodOne(k, plain, i))
 		}
 	}
 	return l
 }
 
 func TestAFaultThatNobodyNoticesIsHealedAtOnce(t *testing.T) {
-	since, ok := steady(inARow).recovered(began)
-	require.True(t, ok)
-	require.Equal(t, began, since)
+	for _, optedIn := range []bool{true, false} {
+		since, ok := steady(inARow).recovered(began, optedIn)
+		require.True(t, ok)
+		require.Equal(t, began, since)
+	}
 }
 
-func TestAFaultIsHealedOnceEachKindWorksInARowInBothNamespaces(t *testing.T) {
+func TestAFaultIsHealedOnceEachKindWorksInARow(t *testing.T) {
 	for name, spoil := range map[string]func(*attempt){
 		"refused":                func(a *attempt) { a.refusal, a.pod = "no", "" },
 		"not as it must be":      func(a *attempt) { a.wrapped, a.unwrapped = a.unwrapped, a.wrapped },
@@ -61,25 +65,28 @@ func TestAFaultIsHealedOnceEachKindWorksInARowInBothNamespaces(t *testing.T) {
 		"started and never done": func(a *attempt) { a.done = false },
 	} {
 		for _, k := range kinds {
-			if k == aDryRun && (name == "failed" || strings.HasPrefix(name, "not started") || name == "started and never done") {
-				continue // it starts nothing
+			if k.isAnswered() && (name == "failed" || strings.HasPrefix(name, "not started") || name == "started and never done") {
+				continue // its pod isn't looked at
 			}
 			for _, optedIn := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s %s opted in %v", k, name, optedIn), func(t *testing.T) {
 					bad := func(l *load) {
 						for _, a := range l.attempts {
-							if a.kind == k && a.optedIn == optedIn && a.at.Equal(began.Add(2*time.Second)) {
+							if a.kind == k && a.optedIn() == optedIn && a.at.Equal(began.Add(2*time.Second)) {
 								spoil(a)
 							}
 						}
 					}
 					l := steady(2 + inARow)
 					bad(l)
-					_, ok := l.recovered(began)
+					_, ok := l.recovered(began, optedIn)
 					require.False(t, ok, "too few good ones follow")
+					since, ok := l.recovered(began, !optedIn)
+					require.True(t, ok, "the other side is another matter")
+					require.Equal(t, began, since)
 					l = steady(3 + inARow)
 					bad(l)
-					since, ok := l.recovered(began)
+					since, ok = l.recovered(began, optedIn)
 					require.True(t, ok)
 					require.Equal(t, began.Add(3*time.Second), since)
 				})
@@ -88,13 +95,44 @@ func TestAFaultIsHealedOnceEachKindWorksInARowInBothNamespaces(t *testing.T) {
 	}
 }
 
+// On a busy machine, everything may be late.
+func TestWhatIsLateOutsideAsWellIsNotOfOurMaking(t *testing.T) {
+	l := steady(2 + inARow)
+	at := func(p place) *attempt {
+		for _, a := range l.attempts {
+			if a.kind == aJob && a.place == p && a.at.Equal(began.Add(2*time.Second)) {
+				return a
+			}
+		}
+		return nil
+	}
+	at(asking).started, at(plain).started = late+2*time.Second, late+time.Second
+	since, ok := l.recovered(began, true)
+	require.True(t, ok)
+	require.Equal(t, began, since)
+	_, ok = l.recovered(began, false)
+	require.False(t, ok)
+	at(asking).refusal, at(asking).pod = "no", ""
+	_, ok = l.recovered(began, true)
+	require.False(t, ok, "a refusal isn't late")
+}
+
 func TestWhatIsOpenIsWaitedFor(t *testing.T) {
 	l := steady(1 + inARow)
 	fresh := l.attempts[0]
 	fresh.at, fresh.started, fresh.done = time.Now(), 0, false
-	_, ok := l.recovered(began)
+	_, ok := l.recovered(began, true)
 	require.False(t, ok)
 	require.Equal(t, 1, l.open())
+}
+
+func TestAServiceIsAskedByOneUserAtATimeAndOnlyWithoutAPod(t *testing.T) {
+	one := &service{place: all, idle: true}
+	s := &services{all: []*service{{place: plain, idle: true}, one}}
+	require.Nil(t, s.take(asking))
+	require.Same(t, one, s.take(all))
+	require.Nil(t, s.take(all), "somebody waits for its answer")
+	require.True(t, one.asked)
 }
 
 func TestMissingLinesAreCountedAndMarksSeen(t *testing.T) {
@@ -115,20 +153,33 @@ func TestMissingLinesAreCountedAndMarksSeen(t *testing.T) {
 
 func TestRefusalsCountByWhoRefused(t *testing.T) {
 	var s side
-	a := goodOne(aPod, true, 0)
-	a.pod, a.refusal = "", `failed calling webhook "pods.entrypointer.dev": connection refused`
+	for kind, refusal := range map[kind]string{
+		aPod:     `failed calling webhook "pods.entrypointer.dev": connection refused`,
+		aDryRun:  "dial tcp 10.250.0.1:6443: connection refused",
+		aTag:     `admission webhook "pods.entrypointer.dev" denied the request: Timeout`,
+		aDigest:  `admission webhook "pods.entrypointer.dev" denied the request: Timeout`,
+		aScaleUp: "502 Bad Gateway",
+	} {
+		a := goodOne(kind, asking, 0)
+		a.pod, a.refusal = "", refusal
+		s.count(a)
+	}
+	require.Len(t, s.examples, 5)
+	require.Equal(t, side{objects: 2, dryRuns: 3, refused: 2, lookups: 1, unanswered: 2, longest: time.Second, examples: s.examples}, s)
+}
+
+func TestAScaleUpIsLateByItsAnswer(t *testing.T) {
+	var s side
+	a := goodOne(aScaleUp, all, 0)
+	a.took, a.started = late+time.Second, 0
 	s.count(a)
-	b := goodOne(aDryRun, true, 0)
-	b.pod, b.refusal = "", "dial tcp 10.250.0.1:6443: connection refused"
-	s.count(b)
-	require.Equal(t, side{objects: 1, dryRuns: 1, refused: 1, unanswered: 1, longest: time.Second, examples: s.examples, unwrapped: 0}, s)
-	require.Len(t, s.examples, 2)
+	require.Equal(t, side{objects: 1, late: 1, longest: late + time.Second}, s)
 }
 
 func TestWhatIsDueIsNoProblemAndElseItIs(t *testing.T) {
-	bad := row{optedIn: side{refused: 1, unwrapped: 1, runs: 1}}
+	bad := row{optedIn: side{refused: 1, lookups: 1, unwrapped: 1, runs: 1}}
 	bad.faults = []fault{{name: "quiet"}}
-	require.Len(t, bad.problems(), 3)
+	require.Len(t, bad.problems(), 4)
 	bad.faults = []fault{{name: "quiet"}, {name: "loud", refusals: true, unwrapped: true}}
 	require.Empty(t, bad.problems(), "in a pair, what is due by one of the faults is due")
 	for _, r := range []row{
@@ -136,13 +187,20 @@ func TestWhatIsDueIsNoProblemAndElseItIs(t *testing.T) {
 		{others: side{refused: 1}},
 		{others: side{runs: 1}},
 		{optedIn: side{lost: 1}},
-		{healed: -1},
-		{healed: goal + time.Second},
+		{optedIn: side{healed: -1}},
+		{others: side{healed: -1}},
+		{optedIn: side{healed: 2*goal + time.Second}, others: side{healed: goal}},
 	} {
 		r.faults = bad.faults
 		require.Len(t, r.problems(), 1)
 		require.Error(t, verdict([]row{r}))
 	}
+	slow := row{optedIn: side{healed: 2 * goal}, others: side{healed: goal}}
+	require.Empty(t, slow.problems(), "outside, it took as long")
+	byTag := row{faults: []fault{{name: "registry", lookups: true}}, optedIn: side{lookups: 1}}
+	require.Empty(t, byTag.problems())
+	byTag.optedIn.refused = 1
+	require.Len(t, byTag.problems(), 1, "other pods don't need the registry")
 }
 
 func TestTheSeedChoosesThePairs(t *testing.T) {
@@ -163,22 +221,57 @@ func TestTheSeedChoosesThePairs(t *testing.T) {
 	}
 }
 
-func TestTheShortFormHasFaultsThatExist(t *testing.T) {
-	o, err := parse([]string{"-short"})
-	require.NoError(t, err)
-	require.Len(t, o.faults, 3)
+func TestTheShortFormHasEachFaultInItsTurn(t *testing.T) {
+	count := map[string]int{}
+	for seed := range faults {
+		o, err := parse([]string{"-short", "-seed", fmt.Sprint(seed)})
+		require.NoError(t, err)
+		require.Len(t, o.faults, 2)
+		require.NotEqual(t, o.faults[0].name, o.faults[1].name)
+		for _, f := range o.faults {
+			require.False(t, f.long)
+			count[f.name]++
+		}
+	}
+	for _, f := range faults {
+		require.Equal(t, !f.long && f.inject != nil, count[f.name] > 0, f.name)
+	}
+	o, err := parse([]string{"-short", "-seed", "0x84b90e44"})
+	require.NoError(t, err, "a commit is a seed")
+	require.Len(t, o.faults, 2)
 	_, err = parse([]string{"-faults", "none,sunspots"})
 	require.ErrorContains(t, err, `"sunspots"`)
 }
 
 func TestATableIsMadeByTwoRuns(t *testing.T) {
-	a, b := row{faults: []fault{{name: "a"}}, healed: time.Second}, row{faults: []fault{{name: "b"}}, healed: 2 * time.Second}
-	again := row{faults: []fault{{name: "a"}}, healed: 3 * time.Second}
-	first := merge("", []row{a})
-	require.Equal(t, render([]row{a}), first)
-	require.Equal(t, render([]row{again, b}), merge(first, []row{b, again}))
-	pair := row{faults: []fault{{name: "a"}, {name: "b"}}}
-	require.Equal(t, render([]row{a, pair}), merge(first, []row{pair}), "a pair is another row")
+	none, killed := row{faults: faults[:1], began: began}, row{faults: faults[1:2], began: began, optedIn: side{healed: time.Second}}
+	again := killed
+	again.began = began.AddDate(0, 0, 1)
+	first := merge("", []row{killed})
+	require.Contains(t, first, killed.line())
+	require.Contains(t, first, "\nNot run: `none`, `injectors-one-by-one`, ")
+	second := merge(first, []row{again, none})
+	require.Equal(t, merge("", []row{none, again}), second, "in the order of the faults")
+	require.Contains(t, second, "| 2020-11-29, ")
+	pair := row{faults: faults[:2], began: began}
+	third := merge(second, []row{pair})
+	require.Contains(t, third, none.line()+again.line()+pair.line(), "a pair is another row")
+	require.NotContains(t, merge("| fault | former |\n| --- | --- |\n| `none` | 1 |\n", nil), "| 1 |", "columns that aren't there any more")
+}
+
+func TestEachFaultHasADrill(t *testing.T) {
+	top, err := framework.RepositoryRoot()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(top, "docs", "operations.md"))
+	require.NoError(t, err)
+	_, drills, found := strings.Cut(string(page), "\n## Drills\n")
+	require.True(t, found)
+	drills, _, _ = strings.Cut(drills, "\n## ")
+	for _, f := range faults {
+		if f.inject != nil {
+			require.Contains(t, drills, "`"+f.name+"`")
+		}
+	}
 }
 
 func TestThePageHasTheFaults(t *testing.T) {
@@ -198,14 +291,14 @@ func TestAProcessThatIsAnotherOneGetsNoSignal(t *testing.T) {
 	require.ErrorContains(t, err, "it is another one")
 	require.NoError(t, unix.Kill(pid, 0), "it runs")
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "injector-1", UID: types.UID("7e2d6a5e-not-the-pod-of-a-process")}}
-	require.ErrorContains(t, killContainers([]corev1.Pod{p}, "sleep"), "no process of this machine")
+	require.ErrorContains(t, signalContainers([]corev1.Pod{p}, "sleep", unix.SIGKILL), "no process of this machine")
 	require.NoError(t, unix.Kill(pid, 0), "it runs")
 	require.NoError(t, sendSignal(pid, unix.SIGKILL, func(argv []string, _ string) bool { return argv[0] == "sleep" }))
 	require.Error(t, command.Wait())
 }
 
 func TestAPodTellsWhatBecameOfIt(t *testing.T) {
-	a := &attempt{kind: aPod, optedIn: true, at: began, asked: true}
+	a := &attempt{kind: aPod, place: all, at: began, asked: true}
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Command: []string{pod.EntrypointPath}}}},

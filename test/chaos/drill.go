@@ -12,9 +12,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
@@ -33,68 +30,17 @@ const (
 	lookEvery = 500 * time.Millisecond
 )
 
-// environment is what all drills have in common.
-type environment struct {
-	options
-	cluster      *framework.Cluster
-	image        string
-	optedInSpace string
-	plainSpace   string
-	directory    string
-	plugin       framework.Plugin
-}
-
-func (e *environment) namespace(optedIn bool) string {
-	if optedIn {
-		return e.optedInSpace
-	}
-	return e.plainSpace
-}
-
-// prepare makes the namespaces and what else the drills need.
-func prepare(ctx context.Context, cluster *framework.Cluster, o options) (e *environment, err error) {
-	e = &environment{options: o, cluster: cluster}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, e.tidy(context.WithoutCancel(ctx)))
-		}
-	}()
-	if e.image, err = framework.Image(ctx, "busybox:1.37"); err != nil {
-		return e, err
-	}
-	if e.directory, err = os.MkdirTemp("", "chaos-"); err != nil {
-		return e, err
-	}
-	if e.plugin, err = framework.BuildPlugin(ctx, e.directory); err != nil {
-		return e, err
-	}
-	if e.plainSpace, err = cluster.NewNamespace(ctx, "chaos-plain-", nil); err != nil {
-		return e, err
-	}
-	e.optedInSpace, err = cluster.NewNamespace(ctx, "chaos-", map[string]string{
-		pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream",
-	})
-	return e, err
-}
-
-// tidy deletes what prepare has made.
-func (e *environment) tidy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	var errs []error
-	for _, name := range []string{e.optedInSpace, e.plainSpace} {
-		if name != "" {
-			errs = append(errs, e.cluster.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}))
-		}
-	}
-	if e.directory != "" {
-		errs = append(errs, os.RemoveAll(e.directory))
-	}
-	return errors.Join(errs...)
-}
-
 // drill has some faults happen at the same time, and returns what users saw.
 func (e *environment) drill(ctx context.Context, faults []fault) (r row, err error) {
+	unstage, err := e.stage(ctx, faults)
+	defer func() { err = errors.Join(err, unstage()) }()
+	if err != nil {
+		return r, err
+	}
+	refusals, err := e.refusals(ctx)
+	if err != nil {
+		return r, err
+	}
 	l := &load{environment: e, prefix: fmt.Sprintf("c%d", time.Now().Unix())}
 	loading, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -106,12 +52,12 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 	if err := wait(ctx, before); err != nil {
 		return r, err
 	}
-	r = row{faults: faults, began: time.Now()}
+	r = row{faults: faults, began: time.Now(), lasting: e.lasting}
 	from, err := e.strike(ctx, faults)
 	if err != nil {
 		return r, err
 	}
-	if r.healed, err = l.waitForRecovery(ctx, from); err != nil {
+	if err := l.waitForRecovery(ctx, from, &r); err != nil {
 		return r, err
 	}
 	stop()
@@ -132,26 +78,51 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 	if unsettled != nil {
 		fmt.Fprintln(os.Stderr, unsettled)
 	}
-	if err := e.account(ctx, l, &r); err != nil {
+	if err := e.account(ctx, l, refusals, &r); err != nil {
 		return r, err
 	}
 	return r, l.remove(ctx)
 }
 
+// stage prepares the cluster for faults, and returns how to undo that.
+func (e *environment) stage(ctx context.Context, faults []fault) (undo func() error, err error) {
+	var heals []healer
+	undo = func() error { return e.heal(ctx, heals) }
+	for _, f := range faults {
+		if f.stage == nil {
+			continue
+		}
+		heal, err := f.stage(ctx, e)
+		if heal != nil {
+			heals = append(heals, heal)
+		}
+		if err != nil {
+			return undo, fmt.Errorf("preparing fault %s: %w", f.name, err)
+		}
+	}
+	return undo, nil
+}
+
+// heal calls healers, the last one first. Interrupted or not, no fault stays.
+func (e *environment) heal(ctx context.Context, heals []healer) error {
+	mend, cancel := context.WithTimeout(context.WithoutCancel(ctx), mending)
+	defer cancel()
+	var errs []error
+	for _, heal := range slices.Backward(heals) {
+		errs = append(errs, heal(mend))
+	}
+	return errors.Join(errs...)
+}
+
 // strike injects faults, ends those that last, and returns from when on all has to heal.
 func (e *environment) strike(ctx context.Context, faults []fault) (from time.Time, err error) {
 	from = time.Now()
-	var heals []func(context.Context) error
+	var heals []healer
 	defer func() {
-		// Interrupted or not, no fault stays.
-		mend, cancel := context.WithTimeout(context.WithoutCancel(ctx), mending)
-		defer cancel()
 		if len(heals) > 0 {
 			from = time.Now()
 		}
-		for _, heal := range slices.Backward(heals) {
-			err = errors.Join(err, heal(mend))
-		}
+		err = errors.Join(err, e.heal(ctx, heals))
 	}()
 	for _, f := range faults {
 		if f.inject == nil {
@@ -173,25 +144,44 @@ func (e *environment) strike(ctx context.Context, faults []fault) (from time.Tim
 	return from, wait(ctx, lasting)
 }
 
-// keepLooking looks at the load until ctx is done. API servers may be gone meanwhile.
-func (l *load) keepLooking(ctx context.Context) {
-	for wait(ctx, lookEvery) == nil {
-		_ = l.look(ctx)
-	}
-}
-
-// waitForRecovery returns how long it took from a moment on until all worked, negative if
-// it never did.
-func (l *load) waitForRecovery(ctx context.Context, from time.Time) (time.Duration, error) {
+// waitForRecovery notes how long it took from a moment on until all worked, negative if it
+// never did: the load on either side, and in the namespaces that opted in also what the load
+// doesn't show.
+func (l *load) waitForRecovery(ctx context.Context, from time.Time, r *row) error {
+	r.optedIn.healed, r.others.healed = -1, -1
+	settled := time.Duration(-1)
 	for end := time.Now().Add(recovery); time.Now().Before(end); {
-		if since, ok := l.recovered(from); ok {
-			return since.Sub(from), nil
+		if settled < 0 && l.settled(ctx, r.faults) == nil {
+			settled = time.Since(from)
+		}
+		for optedIn, s := range map[bool]*side{true: &r.optedIn, false: &r.others} {
+			if since, ok := l.recovered(from, optedIn); ok && s.healed < 0 && (!optedIn || settled >= 0) {
+				s.healed = since.Sub(from)
+				if optedIn && r.any(func(f fault) bool { return f.settled != nil }) {
+					s.healed = max(s.healed, settled)
+				}
+			}
+		}
+		if r.optedIn.healed >= 0 && r.others.healed >= 0 {
+			return nil
 		}
 		if err := wait(ctx, lookEvery); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return -1, nil
+	return nil
+}
+
+func (l *load) settled(ctx context.Context, faults []fault) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	var errs []error
+	for _, f := range faults {
+		if f.settled != nil {
+			errs = append(errs, f.settled(ctx, l.environment))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // wait returns an error if ctx is done first.

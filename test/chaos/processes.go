@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,39 +56,75 @@ func identity(pid int) (argv []string, cgroup string, err error) {
 	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), string(groups), nil
 }
 
-// killContainers kills, as kill -9 does, a program of ours in some pods, whose processes
-// this machine has.
-func killContainers(pods []corev1.Pod, program string) error {
-	processes, err := filepath.Glob("/proc/[0-9]*")
+// A process is one of this machine, and how it is told from another one that gets its id.
+type process struct {
+	pid      int
+	expected func(argv []string, cgroup string) bool
+}
+
+// send sends the process a signal.
+func (p process) send(sig unix.Signal) error { return sendSignal(p.pid, sig, p.expected) }
+
+// open opens a file of the process below /proc.
+func (p process) open(name string) (*os.File, error) {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/%s", p.pid, name))
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("opening what process %d sees: %w", p.pid, err)
 	}
-	for _, p := range pods {
-		belongs := func(argv []string, cgroup string) bool {
-			// The systemd driver has underscores.
-			own := strings.Contains(cgroup, "pod"+string(p.UID)) || strings.Contains(cgroup, "pod"+strings.ReplaceAll(string(p.UID), "-", "_"))
-			return own && argv[0] == program
+	return file, nil
+}
+
+// stall stops the process without ending it, and returns how to let it go on.
+func (p process) stall(ctx context.Context) (healer, error) {
+	goOn, err := guarded(ctx, "true", fmt.Sprintf("kill -CONT %d 2>/dev/null || true", p.pid), nil)
+	if err != nil {
+		return nil, err
+	}
+	return goOn, p.send(unix.SIGSTOP)
+}
+
+// processesOf returns the processes of a program of ours in a pod, which this machine has.
+func processesOf(pod corev1.Pod, program string) (found []process, err error) {
+	directories, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	belongs := func(argv []string, cgroup string) bool {
+		// The systemd driver has underscores.
+		own := strings.Contains(cgroup, "pod"+string(pod.UID)) || strings.Contains(cgroup, "pod"+strings.ReplaceAll(string(pod.UID), "-", "_"))
+		return own && argv[0] == program
+	}
+	for _, directory := range directories {
+		pid, err := strconv.Atoi(filepath.Base(directory))
+		if err != nil {
+			continue
 		}
-		killed := 0
-		for _, directory := range processes {
-			pid, err := strconv.Atoi(filepath.Base(directory))
-			if err != nil {
-				continue
-			}
-			argv, cgroup, err := identity(pid)
-			if err != nil || !belongs(argv, cgroup) {
-				continue
-			}
-			if err := sendSignal(pid, unix.SIGKILL, belongs); err != nil {
-				return err
-			}
-			killed++
-		}
-		if killed == 0 {
-			return fmt.Errorf("killing %s of pod %q: no process of this machine is it; run this as root on the node", program, p.Name)
+		if argv, cgroup, err := identity(pid); err == nil && belongs(argv, cgroup) {
+			found = append(found, process{pid, belongs})
 		}
 	}
-	return nil
+	if len(found) == 0 {
+		return nil, fmt.Errorf("looking for %s of pod %q: no process of this machine is it; run this as root on the node", program, pod.Name)
+	}
+	return found, nil
+}
+
+// signalContainers sends a signal to a program of ours in some pods. If one of them has
+// none, none of them gets it.
+func signalContainers(pods []corev1.Pod, program string, sig unix.Signal) error {
+	var all []process
+	for i := range pods {
+		found, err := processesOf(pods[i], program)
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
+	}
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, p.send(sig))
+	}
+	return errors.Join(errs...)
 }
 
 // podsOf lists the running pods with a label.
@@ -109,34 +146,34 @@ func podsOf(ctx context.Context, cluster *framework.Cluster, namespace, selector
 
 // component returns the process of a component of the cluster that KUBECONFIG names, which
 // has to be that of test/cluster.
-func component(name string) (pid int, expected func(argv []string, cgroup string) bool, err error) {
+func component(name string) (process, error) {
 	files := clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence()
 	if len(files) != 1 {
-		return 0, nil, fmt.Errorf("looking for process %q: KUBECONFIG names %d files", name, len(files))
+		return process{}, fmt.Errorf("looking for process %q: KUBECONFIG names %d files", name, len(files))
 	}
 	state := filepath.Dir(files[0])
 	text, err := os.ReadFile(filepath.Join(state, "pids", name+".json"))
 	if err != nil {
-		return 0, nil, fmt.Errorf("looking for process %q: %w; only a cluster of test/cluster has these files beside its kubeconfig", name, err)
+		return process{}, fmt.Errorf("looking for process %q: %w; only a cluster of test/cluster has these files beside its kubeconfig", name, err)
 	}
 	var remembered struct{ PID int }
 	if err := json.Unmarshal(text, &remembered); err != nil {
-		return 0, nil, fmt.Errorf("looking for process %q: %w", name, err)
+		return process{}, fmt.Errorf("looking for process %q: %w", name, err)
 	}
 	// Each of these processes has a file of this cluster among its arguments.
-	return remembered.PID, func(argv []string, _ string) bool {
+	return process{remembered.PID, func(argv []string, _ string) bool {
 		return filepath.Base(argv[0]) == name && strings.Contains(strings.Join(argv[1:], " "), state+"/")
-	}, nil
+	}}, nil
 }
 
-// killComponent kills a component, as kill -9 does, and returns how to start it again.
-func killComponent(name string) func(context.Context, *environment) (func(context.Context) error, error) {
-	return func(context.Context, *environment) (func(context.Context) error, error) {
-		pid, expected, err := component(name)
+// killComponent kills a component, as kill -9 does, and starts it again in the end.
+func killComponent(name string) inject {
+	return func(context.Context, *environment) (healer, error) {
+		p, err := component(name)
 		if err != nil {
 			return nil, err
 		}
-		return restart, sendSignal(pid, unix.SIGKILL, expected)
+		return restart, p.send(unix.SIGKILL)
 	}
 }
 
@@ -146,14 +183,13 @@ func restart(ctx context.Context) error {
 	return err
 }
 
-// stallComponent stops a component without ending it, and returns how to let it go on.
-func stallComponent(name string) func(context.Context, *environment) (func(context.Context) error, error) {
-	return func(context.Context, *environment) (func(context.Context) error, error) {
-		pid, expected, err := component(name)
+// stallComponent stops a component without ending it until the fault is over.
+func stallComponent(name string) inject {
+	return func(ctx context.Context, _ *environment) (healer, error) {
+		p, err := component(name)
 		if err != nil {
 			return nil, err
 		}
-		err = sendSignal(pid, unix.SIGSTOP, expected)
-		return func(context.Context) error { return sendSignal(pid, unix.SIGCONT, expected) }, err
+		return p.stall(ctx)
 	}
 }

@@ -59,14 +59,9 @@ func on(node corev1.Node, p *corev1.Pod) *corev1.Pod {
 // reachableAddress is where nodes, and what runs on them, find this machine.
 func reachableAddress(t *testing.T) net.IP {
 	t.Helper()
-	node := aWorker(t)
-	at := slices.IndexFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
-	require.GreaterOrEqual(t, at, 0, "node %q has no address", node.Name)
-	// Nothing is sent: the kernel chooses the address that packets would come from.
-	connection, err := net.Dial("udp", net.JoinHostPort(node.Status.Addresses[at].Address, "9"))
+	address, err := cluster.OwnAddress(t.Context())
 	require.NoError(t, err)
-	defer connection.Close()
-	return connection.LocalAddr().(*net.UDPAddr).IP
+	return address
 }
 
 // A drain evicts a Deployment's pod and an injector. It is kubectl's, of these pods only:

@@ -7,14 +7,9 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,47 +22,12 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// A renamedFlag is what the next release spells differently, in each place that
-// spells it.
-type renamedFlag struct{ file, now, next string }
-
-// Neither release knows the other's.
-const thisFlag, nextFlag = "-grace-period=", "-stopping-time="
-
-var renamedFlags = []renamedFlag{
-	{"pkg/pod/options.go", `c.flag = "-" + o.Name + "="`, `if c.flag = "-" + o.Name + "="; c.flag == "` + thisFlag + `" { c.flag = "` + nextFlag + `" }`},
-	{"internal/supervisor/ending/ending.go", `"grace-period", "DURATION"`, `"stopping-time", "DURATION"`},
-}
-
-// nextRelease builds this checkout with the flag renamed, and returns the file
-// of its Deployment, and the image of the init containers that it adds.
+// nextRelease builds a release that spells a flag differently.
 func nextRelease(t *testing.T) (file, copier string) {
 	t.Helper()
-	top, err := framework.RepositoryRoot()
+	file, copier, err := framework.NextRelease(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	dir, replace := t.TempDir(), map[string]string{}
-	for i, flag := range renamedFlags {
-		source, err := os.ReadFile(filepath.Join(top, flag.file))
-		require.NoError(t, err)
-		require.Equal(t, 1, strings.Count(string(source), flag.now), "%s in %s", flag.now, flag.file)
-		path := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(source), flag.now, flag.next, 1)), 0o600))
-		replace[filepath.Join(top, flag.file)] = path
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	require.NoError(t, err)
-	overlayFile := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
-	manifest, err := framework.Run(t.Context(), "env", "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayFile, "ko", "resolve", "-f", "config/webhook/500-injector.yaml")
-	require.NoError(t, err)
-	image := regexp.MustCompile(`-copier-image\n +- (\S+)`).FindSubmatch(manifest)
-	require.NotNil(t, image, "%s", manifest)
-	// Long enough for both releases to serve beside each other.
-	const ready = "\n  minReadySeconds: 3\n"
-	require.Equal(t, 1, strings.Count(string(manifest), ready))
-	file = filepath.Join(dir, "injector.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(manifest), ready, "\n  minReadySeconds: 5\n", 1)), 0o600))
-	return file, string(image[1])
+	return file, copier
 }
 
 // copierImage is the image of the init containers that the installed release adds.
@@ -192,7 +152,7 @@ func (l *upgradeLoad) requireAllRan(what string) {
 
 func TestAnUpgradeAndADowngradeUnderLoadLoseNoPod(t *testing.T) {
 	file, next := nextRelease(t)
-	releases := map[string]string{copierImage(t): thisFlag, next: nextFlag}
+	releases := map[string]string{copierImage(t): framework.ThisFlag, next: framework.NextFlag}
 	require.Len(t, releases, 2)
 	load := newUpgradeLoad(t)
 	eventually(t, time.Minute, "the API server to call the other webhook", func() error {

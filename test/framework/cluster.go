@@ -19,9 +19,14 @@
 package framework
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 
 	tektonclient "github.com/tektoncd/pipeline/pkg/client/clientset/versioned"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -62,4 +67,28 @@ func Connect() (*Cluster, error) {
 		return nil, fmt.Errorf("making a dynamic client: %w", err)
 	}
 	return c, nil
+}
+
+// OwnAddress is where nodes, and what runs on them, find this machine.
+func (c *Cluster) OwnAddress(ctx context.Context) (net.IP, error) {
+	const looking = "looking for the address of this machine"
+	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: corev1.LabelHostname})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", looking, err)
+	}
+	for _, n := range nodes.Items {
+		for _, a := range n.Status.Addresses {
+			if a.Type != corev1.NodeInternalIP {
+				continue
+			}
+			// Nothing is sent: the kernel chooses the address that packets would come from.
+			connection, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(a.Address, "9"))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", looking, err)
+			}
+			defer connection.Close()
+			return connection.LocalAddr().(*net.UDPAddr).IP, nil
+		}
+	}
+	return nil, errors.New(looking + ": no node has one")
 }

@@ -1,0 +1,88 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/framework"
+)
+
+// environment is what all drills have in common.
+type environment struct {
+	options
+	cluster   *framework.Cluster
+	image     string
+	spaces    [3]string // namespaces, by their place
+	services  *services
+	registry  *ownRegistry
+	directory string
+	plugin    framework.Plugin
+	// The manifests of this release's injector and of the other one, and its copier.
+	ownRelease, otherRelease, otherCopier string
+}
+
+// annotations are those of the namespaces.
+var annotations = [3]map[string]string{
+	asking: {pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"},
+	all:    {pod.InjectAnnotation: "all", "entrypointer.dev/logs": "stream"},
+	plain:  nil,
+}
+
+// prepare makes the namespaces and what else the drills need.
+func prepare(ctx context.Context, cluster *framework.Cluster, o options) (e *environment, err error) {
+	e = &environment{options: o, cluster: cluster, services: &services{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.tidy(context.WithoutCancel(ctx)))
+		}
+	}()
+	if e.image, err = framework.Image(ctx, "busybox:1.37"); err != nil {
+		return e, err
+	}
+	if e.directory, err = os.MkdirTemp("", "chaos-"); err != nil {
+		return e, err
+	}
+	if e.plugin, err = framework.BuildPlugin(ctx, e.directory); err != nil {
+		return e, err
+	}
+	if e.registry, err = startRegistry(ctx, cluster); err != nil {
+		return e, err
+	}
+	for p, prefix := range [3]string{asking: "chaos-", all: "chaos-all-", plain: "chaos-plain-"} {
+		if e.spaces[p], err = cluster.NewNamespace(ctx, prefix, annotations[p]); err != nil {
+			return e, err
+		}
+	}
+	return e, e.services.create(ctx, cluster, e.spaces)
+}
+
+// tidy deletes what prepare has made.
+func (e *environment) tidy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var errs []error
+	for _, name := range e.spaces {
+		if name == "" {
+			continue
+		}
+		if err := e.cluster.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	if e.registry != nil {
+		errs = append(errs, e.registry.Close())
+	}
+	if e.directory != "" {
+		errs = append(errs, os.RemoveAll(e.directory))
+	}
+	return errors.Join(errs...)
+}
