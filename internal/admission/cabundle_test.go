@@ -33,18 +33,21 @@ func newCA(t *testing.T, until time.Time) []byte {
 	return ca
 }
 
-func TestTheFormerCAStaysInTheBundleUntilTheNextChange(t *testing.T) {
+func TestFormerCAsStayInTheBundleWhileTheirCertificatesMayBeServed(t *testing.T) {
 	valid := time.Now().Add(time.Hour)
-	first, second, third := newCA(t, valid), newCA(t, valid), newCA(t, valid)
+	first, second, third, fourth, fifth := newCA(t, valid), newCA(t, valid), newCA(t, valid), newCA(t, valid), newCA(t, valid)
+	expired := newCA(t, time.Now().Add(-time.Hour))
 	both := slices.Concat(second, first)
 	for what, test := range map[string]struct{ ca, current, want []byte }{
 		"there is none yet":  {first, nil, first},
 		"as it is":           {first, first, first},
 		"a new one":          {second, first, both},
 		"as it is, with two": {second, both, both},
-		"yet another":        {third, both, slices.Concat(third, second)},
+		"yet another, soon":  {third, both, slices.Concat(third, second, first)},
+		"many, soon":         {fifth, slices.Concat(fourth, third, second, first), slices.Concat(fifth, fourth, third, second)},
+		"after a faulty one": {third, slices.Concat(expired, second), slices.Concat(third, second)},
 		"what is no CA":      {second, []byte("none"), second},
-		"one that expired":   {second, newCA(t, time.Now().Add(-time.Hour)), second},
+		"one that expired":   {second, expired, second},
 	} {
 		require.Equal(t, string(test.want), string(bundleOf(test.ca, test.current)), what)
 	}

@@ -143,7 +143,8 @@ func chaos(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := cluster.Preflight(ctx); err != nil {
+	// Other tests may have ended a moment ago.
+	if err := framework.Eventually(ctx, recovery, "the cluster to be ready", cluster.Preflight); err != nil {
 		return err
 	}
 	if err := cluster.WaitForInjector(ctx); err != nil {
