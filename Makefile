@@ -68,8 +68,9 @@ help:
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
-	@echo 'make scale             how the injector grows with namespaces, pods, nodes, images and admissions, which needs no cluster; as root; half an hour, or three minutes with ARGS=-short'
-	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs two'
+	@echo 'make scale             how the injector grows with namespaces, pods, nodes, claims, images and admissions, and the log service with streams, which needs no cluster; as root; 25 minutes, or five with ARGS=-short'
+	@echo 'make scale-sample      the smallest numbers of it, and an error if a request fails or memory grows as it should not; as root'
+	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs three faults'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
@@ -91,8 +92,8 @@ examples: deploy
 	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test test-all
-test: lint unit e2e-sample chaos-sample page equality-sample e2e-release-sample
-test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos outage page e2e-slow equality e2e-release
+test: lint unit e2e-sample chaos-sample scale-sample page equality-sample e2e-release-sample
+test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos scale-sample outage page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -295,11 +296,14 @@ bench-pipes: up $(ko)
 
 # How the injector grows with a cluster: with a real API server and etcd, which are built
 # with the cluster, in namespaces of the kernel, so it meets neither its ports nor those of
-# others. As root. Without -short, it takes half an hour.
-.PHONY: scale
+# others. As root. Without -short, it takes 25 minutes.
+.PHONY: scale scale-sample
 scale:
 	@test -x $(CACHE)/bin/kube-apiserver || $(cluster-source) build
 	go run ./test/scale -programs $(CACHE)/bin $(ARGS)
+
+scale-sample: ARGS := -sample
+scale-sample: scale
 
 .PHONY: bench-waiters timeline
 bench-waiters: deploy

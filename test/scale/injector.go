@@ -56,7 +56,7 @@ func (w *world) startInjector(ctx context.Context) (ready time.Duration, err err
 	if err := w.stopInjector(ctx); err != nil {
 		return 0, err
 	}
-	kubeconfig, err := w.kubeconfig(ctx)
+	kubeconfig, err := w.kubeconfig(ctx, framework.SystemNamespace, "injector")
 	if err != nil {
 		return 0, err
 	}
@@ -74,15 +74,15 @@ func (w *world) startInjector(ctx context.Context) (ready time.Duration, err err
 	return w.injector.await(ctx, probing, probe)
 }
 
-// kubeconfig writes a file with the token of the injector's service account.
-func (w *world) kubeconfig(ctx context.Context) (string, error) {
+// kubeconfig writes a file with the token of a service account.
+func (w *world) kubeconfig(ctx context.Context, namespace, account string) (string, error) {
 	day := int64((24 * time.Hour).Seconds())
-	token, err := w.cluster.Kube.CoreV1().ServiceAccounts(framework.SystemNamespace).CreateToken(ctx, "injector",
+	token, err := w.cluster.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("making a token for the injector: %w", err)
+		return "", fmt.Errorf("making a token of service account %q: %w", account, err)
 	}
-	path := filepath.Join(w.directory, "kubeconfig")
+	path := filepath.Join(w.directory, account+".kubeconfig")
 	return path, clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: apiServerURL, CertificateAuthority: filepath.Join(w.directory, apiServerCertificate)}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"i": {Token: token.Status.Token}},

@@ -16,6 +16,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -31,20 +32,21 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// The limits of a run as a whole.
-const shortLimit, wholeLimit = 15 * time.Minute, 100 * time.Minute
+// partLimit is the time that a part may take. The others are measured even if one takes longer.
+const partLimit = 20 * time.Minute
 
 // options are what both of the program's processes are told by its arguments.
 type options struct {
-	short, update, render bool
-	only, programs        string
+	short, sample, update, render bool
+	only, programs                string
 }
 
 func main() {
 	log.SetFlags(log.Ltime)
 	log.SetPrefix("scale: ")
 	var o options
-	flag.BoolVar(&o.short, "short", false, "measure small numbers, within three minutes")
+	flag.BoolVar(&o.short, "short", false, "measure small numbers, within four minutes")
+	flag.BoolVar(&o.sample, "sample", false, "measure the smallest numbers, and fail if a request fails or memory grows as it shouldn't")
 	flag.BoolVar(&o.update, "update", false, "write docs/scale.md, docs/scale.json and docs/scale.svg")
 	flag.BoolVar(&o.render, "render", false, "measure nothing, and write the page and the picture from docs/scale.json")
 	flag.StringVar(&o.only, "only", "", "measure these `parts`, a list with commas of "+strings.Join(partNames(), ", "))
@@ -52,18 +54,25 @@ func main() {
 	flag.Parse()
 	// The kernel ends the inner process when this thread ends.
 	runtime.LockOSThread()
-	limit := wholeLimit
-	if o.short {
-		limit = shortLimit
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, o.plan().limit)
 	err := run(ctx, o)
 	cancel()
 	stop()
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// plan returns the extent of the run.
+func (o options) plan() plan {
+	switch {
+	case o.sample:
+		return sample
+	case o.short:
+		return brief
+	}
+	return whole
 }
 
 func run(ctx context.Context, o options) error {
@@ -80,8 +89,11 @@ func run(ctx context.Context, o options) error {
 		}
 		return write(found)
 	}
+	if o.sample && (o.short || o.update || o.only != "") {
+		return errors.New("choosing the extent: -sample measures all parts, and writes nothing; leave out -short, -update and -only")
+	}
 	if o.update && o.only != "" {
-		if err := checkExtent(o.short); err != nil {
+		if err := checkExtent(o.plan()); err != nil {
 			return err
 		}
 	}
@@ -97,10 +109,10 @@ func run(ctx context.Context, o options) error {
 }
 
 // The programs that are started, by their names in the directory.
-const etcdProgram, apiServerProgram, injectorProgram = "etcd", "kube-apiserver", "injector"
+const etcdProgram, apiServerProgram, injectorProgram, logsProgram = "etcd", "kube-apiserver", "injector", "logs"
 
-// preparePrograms compiles the injector into a directory, and links the programs of
-// Kubernetes there.
+// preparePrograms compiles the injector and the log service into a directory, and links the
+// programs of Kubernetes there.
 func preparePrograms(ctx context.Context, programs, directory string) error {
 	top, err := framework.RepositoryRoot()
 	if err != nil {
@@ -120,7 +132,7 @@ func preparePrograms(ctx context.Context, programs, directory string) error {
 			return err
 		}
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-C", top, "-o", filepath.Join(directory, injectorProgram), "./cmd/injector")
+	build := exec.CommandContext(ctx, "go", "build", "-C", top, "-o", directory+string(filepath.Separator), "./cmd/"+injectorProgram, "./cmd/"+logsProgram)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("running %q: %w: %.2000s", build.Args, err, out)
@@ -145,34 +157,50 @@ func runInside(ctx context.Context, o options, directory string) error {
 	if err := enter(); err != nil {
 		return err
 	}
-	p := whole
-	if o.short {
-		p = brief
-	}
-	w := &world{directory: directory, plan: p}
-	defer w.end()
-	var found figures
-	if o.update && o.only != "" {
-		var err error
-		if found, err = formerFigures(); err != nil {
+	found := figures{Extent: o.plan().name}
+	if o.update {
+		former, err := formerFigures()
+		if err != nil {
 			return err
 		}
+		// What this run hasn't measured yet stays, so that a run that is interrupted, or of
+		// some parts, loses nothing.
+		if former.Extent == found.Extent {
+			found = former
+		}
 	}
-	found.Short, found.Date = o.short, time.Now().Format(time.DateOnly)
+	failed := measureParts(ctx, o, directory, &found)
+	fmt.Printf("\n%s\n", render(found))
+	if failed == nil && o.sample {
+		failed = check(found)
+	}
+	return failed
+}
+
+// measureParts measures the parts that were chosen. A part that fails leaves the programs in
+// an unknown state, so the next part gets others.
+func measureParts(ctx context.Context, o options, directory string, found *figures) (failed error) {
+	w := &world{directory: directory, plan: o.plan()}
+	defer func() { w.end() }()
 	for _, part := range parts {
-		if !part.chosen(o.only) {
+		if !part.chosen(o.only) || ctx.Err() != nil {
 			continue
 		}
 		log.Printf("measuring: %s", part.name)
-		if err := part.measure(ctx, w, &found); err != nil {
-			return fmt.Errorf("measuring %s: %w", part.name, err)
+		limited, cancel := context.WithTimeout(ctx, partLimit)
+		err := part.measureRecorded(limited, w, found)
+		cancel()
+		if err != nil {
+			log.Printf("measuring %s failed: %v", part.name, err)
+			failed = errors.Join(failed, fmt.Errorf("measuring %s: %w", part.name, err))
+			w.end()
+			w = &world{directory: directory, plan: o.plan()}
 		}
 		if o.update {
-			if err := write(found); err != nil {
-				return err
+			if err := write(*found); err != nil {
+				return errors.Join(failed, err)
 			}
 		}
 	}
-	fmt.Printf("\n%s\n", render(found))
-	return nil
+	return errors.Join(failed, ctx.Err())
 }

@@ -73,8 +73,20 @@ func charts(f figures) (all []chart) {
 	if len(f.Nodes) > 1 {
 		all = append(all, memoryChart("Memory of the injector (MB) by nodes, for delivery: auto", "nodes", f.Nodes))
 	}
-	if c := rateChart(f.Reviews); len(c.x) > 1 {
-		all = append(all, c)
+	if len(f.Claims) > 1 {
+		all = append(all, memoryChart("Memory of the injector (MB) by claims, for delivery: claim", "claims", f.Claims))
+	}
+	var images []grown
+	for _, i := range f.Images {
+		images = append(images, grown{Objects: i.Images, Injector: i.Injector})
+	}
+	if len(images) > 1 {
+		all = append(all, memoryChart("Memory of the injector (MB) by images that were looked up", "images", images))
+	}
+	for _, c := range []chart{rateChart(f.Reviews), creationChart(f.Creations)} {
+		if len(c.x) > 1 {
+			all = append(all, c)
+		}
 	}
 	return all
 }
@@ -105,6 +117,17 @@ func rateChart(reviews []loaded) chart {
 	return c
 }
 
+func creationChart(rows []created) chart {
+	c := chart{title: "Creation of a pod (ms, median), and of one that is wrapped, by pods a second", axis: "pods a second", lines: []line{{name: "not opted in"}, {name: "opted in"}}}
+	for _, r := range rows {
+		c.x = append(c.x, float64(r.Rate))
+		for i, took := range []time.Duration{r.PlainP50, r.OursP50} {
+			c.lines[i].y = append(c.lines[i].y, float64(took)/float64(time.Millisecond))
+		}
+	}
+	return c
+}
+
 // draw returns the picture.
 func draw(f figures) string {
 	var drawn struct {
@@ -128,7 +151,9 @@ func (c chart) draw() drawnChart {
 	d := drawnChart{Title: c.title, Axis: c.axis}
 	highest := 0.0
 	for _, l := range c.lines {
-		highest = max(highest, slices.Max(l.y))
+		for _, v := range l.y { // none, if the part failed before
+			highest = max(highest, v)
+		}
 	}
 	step := tickStep(highest)
 	top := step * math.Ceil(highest/step)

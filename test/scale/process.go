@@ -68,6 +68,19 @@ func (p *process) kill() {
 	}
 }
 
+// runs reports whether there is a process that hasn't ended.
+func (p *process) runs() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // said returns the end of what a process has printed.
 func (p *process) said() string {
 	text, _ := os.ReadFile(p.output)

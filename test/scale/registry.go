@@ -25,6 +25,22 @@ import (
 // address.
 const registryHost = address + ":5000"
 
+// repository returns the repository of an image.
+func repository(i int) string { return fmt.Sprint("team/image-", i) }
+
+// tagged returns the reference of an image of the registry, by its tag.
+func tagged(i int) (string, error) { return registryHost + "/" + repository(i) + ":v1", nil }
+
+// pinnedOrTagged is tagged for every other image, and has the digest of the others, as
+// Knative's pods do: an answer for such a reference is kept in one more cache.
+func pinnedOrTagged(i int) (string, error) {
+	if i%2 == 0 {
+		return tagged(i)
+	}
+	manifest, _, err := imageOf(repository(i))
+	return registryHost + "/" + repository(i) + "@" + digestOf(manifest), err
+}
+
 // serveImages serves an image of its own in each repository that is asked for, without
 // storing layers.
 func serveImages(ctx context.Context) (stop func(), _ error) {
@@ -62,11 +78,12 @@ func (s *imageServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // GET /v2/: no authentication
 	}
 	repository := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/"+reference)
-	manifest, err := s.manifest(repository)
+	manifest, config, err := imageOf(repository)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	s.configs.Store(digestOf(config), config)
 	w.Header().Set("Content-Type", string(ggcrtypes.DockerManifestSchema2))
 	w.Header().Set("Docker-Content-Digest", digestOf(manifest))
 	w.Header().Set("Content-Length", fmt.Sprint(len(manifest)))
@@ -75,25 +92,24 @@ func (s *imageServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// manifest returns the manifest of a repository's image.
-func (s *imageServer) manifest(repository string) ([]byte, error) {
-	config, err := json.Marshal(v1.ConfigFile{
+// imageOf returns the manifest and the configuration of a repository's image.
+func imageOf(repository string) (manifest, config []byte, err error) {
+	config, err = json.Marshal(v1.ConfigFile{
 		OS: "linux", Architecture: "amd64", RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{Entrypoint: []string{"/usr/bin/" + repository}, Cmd: []string{"--serve"}},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	digest := digestOf(config)
-	s.configs.Store(digest, config)
-	hash, err := v1.NewHash(digest)
+	hash, err := v1.NewHash(digestOf(config))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return json.Marshal(v1.Manifest{
+	manifest, err = json.Marshal(v1.Manifest{
 		SchemaVersion: 2, MediaType: ggcrtypes.DockerManifestSchema2, Layers: []v1.Descriptor{},
 		Config: v1.Descriptor{MediaType: ggcrtypes.DockerConfigJSON, Size: int64(len(config)), Digest: hash},
 	})
+	return manifest, config, err
 }
 
 func digestOf(content []byte) string {

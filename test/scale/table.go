@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -20,20 +19,24 @@ import (
 )
 
 // What a run writes, by the paths in the repository.
-const page, data, picture = "docs/scale.md", "docs/scale.json", "docs/scale.svg"
+const page, data, picture, operations = "docs/scale.md", "docs/scale.json", "docs/scale.svg", "docs/operations.md"
 
-// A section is a table of the page, "" if nothing was measured for it.
-type section struct{ name, text string }
+// A section is a part of a page, "" if nothing was measured for it.
+type section struct{ page, name, text string }
 
 func sections(f figures) []section {
 	return []section{
-		{"scale-goals", renderGoals(f)},
-		{"scale-namespaces", renderNamespaces(f.Namespaces)},
-		{"scale-pods", renderPods(f.Pods)},
-		{"scale-nodes", renderNodes(f.Nodes)},
-		{"scale-creations", renderCreations(f.Creations)},
-		{"scale-reviews", renderReviews(f.Reviews)},
-		{"scale-images", renderImages(f.Images)},
+		{page, "scale-goals", renderGoals(f)},
+		{page, "scale-machine", renderRecords(f)},
+		{page, "scale-namespaces", renderNamespaces(f.Namespaces)},
+		{page, "scale-pods", renderGrown("pods", f.Pods)},
+		{page, "scale-nodes", renderChanging("nodes", "CPU for a change of a node", f.Nodes)},
+		{page, "scale-claims", renderClaims(f.Claims)},
+		{page, "scale-creations", renderCreations(f.Creations)},
+		{page, "scale-reviews", renderReviews(f.Reviews)},
+		{page, "scale-images", renderImages(f.Images)},
+		{page, "scale-logs", renderLogs(f.Logs)},
+		{operations, "scale-sizing", renderSizing(f)},
 	}
 }
 
@@ -71,33 +74,48 @@ func heads(objects string) []string {
 func renderNamespaces(grown []grown) string {
 	rows := [][]string{append(heads("namespaces opted in, and as many not"), "of that by us, for a new one that opted in", "labels and grants of the new ones")}
 	for _, g := range grown {
-		ours, granted := "", ""
-		if g.New > 0 {
-			ours, granted = fmt.Sprintf("%d bytes", g.EtcdOurs/int64(g.New)), seconds(g.Granted)
-		}
-		rows = append(rows, append(g.columns(), ours, granted))
+		rows = append(rows, append(g.columns(), g.ofNew()...))
 	}
 	return table(rows)
 }
 
-func renderPods(grown []grown) string {
-	rows := [][]string{heads("pods")}
+func renderClaims(grown []grown) string {
+	rows := [][]string{append(heads("claims"), "of that by us, for a new one", "the new ones are ready", "CPU for a new one")}
+	for _, g := range grown {
+		rows = append(rows, append(append(g.columns(), g.ofNew()...), g.change()))
+	}
+	return table(rows)
+}
+
+func renderGrown(objects string, grown []grown) string {
+	rows := [][]string{heads(objects)}
 	for _, g := range grown {
 		rows = append(rows, g.columns())
 	}
 	return table(rows)
 }
 
-func renderNodes(grown []grown) string {
-	rows := [][]string{append(heads("nodes"), "CPU for a change of a node")}
+func renderChanging(objects, change string, grown []grown) string {
+	rows := [][]string{append(heads(objects), change)}
 	for _, g := range grown {
-		change := ""
-		if g.Change > 0 {
-			change = ms(g.Change)
-		}
-		rows = append(rows, append(g.columns(), change))
+		rows = append(rows, append(g.columns(), g.change()))
 	}
 	return table(rows)
+}
+
+// ofNew returns what the new objects took, if there were some.
+func (g grown) ofNew() []string {
+	if g.New == 0 {
+		return []string{"", ""}
+	}
+	return []string{fmt.Sprintf("%s bytes", number(int(g.EtcdOurs)/g.New)), seconds(g.Granted)}
+}
+
+func (g grown) change() string {
+	if g.Change == 0 {
+		return ""
+	}
+	return ms(g.Change)
 }
 
 func (g grown) columns() []string {
@@ -116,12 +134,13 @@ func (g grown) ready() time.Duration { return framework.Percentile(g.Ready, 50) 
 
 func renderCreations(created []created) string {
 	rows := [][]string{{
-		"pods a second", "not opted in: median", "p99", "opted in: median", "p99", "median of ours more (95%)", "p99 of ours more (95%)",
+		"pods a second", "not opted in: created a second", "median", "p99", "opted in: created a second", "median", "p99",
+		"median of ours more (95%)", "p99 of ours more (95%)",
 		"API server's CPU for a pod, not opted in", "opted in", "injector's CPU for a pod", "failed",
 	}}
 	for _, c := range created {
 		rows = append(rows, []string{
-			number(c.Rate), ms(c.PlainP50), ms(c.PlainP99), ms(c.OursP50), ms(c.OursP99),
+			number(c.Rate), rate(c.PlainReached), ms(c.PlainP50), ms(c.PlainP99), rate(c.OursReached), ms(c.OursP50), ms(c.OursP99),
 			ms(c.Added) + " ± " + ms(c.AddedHalf), ms(c.AddedP99) + " ± " + ms(c.AddedP99Half),
 			ms(c.ServerPlain), ms(c.ServerOurs), ms(c.Injector), number(c.Failed),
 		})
@@ -130,7 +149,7 @@ func renderCreations(created []created) string {
 }
 
 func renderReviews(reviews []loaded) string {
-	rows := [][]string{{"reviews a second", "of pods with", "answered", "failed", "median", "p99", "injector's CPU for a review", "reachable heap", "RSS", "highest RSS"}}
+	rows := [][]string{{"reviews a second", "of pods with", "answered", "failed", "given up", "answered a second", "median", "p99", "injector's CPU for a review", "reachable heap", "RSS", "highest RSS"}}
 	for _, l := range reviews {
 		rows = append(rows, append([]string{number(l.Rate), l.Kind}, l.columns()...))
 	}
@@ -138,65 +157,51 @@ func renderReviews(reviews []loaded) string {
 }
 
 func renderImages(images []imagesRow) string {
-	rows := [][]string{{"images", "reviews a second", "answered", "failed", "median", "p99", "injector's CPU for a review", "reachable heap", "RSS", "highest RSS"}}
+	rows := [][]string{{"images", "reviews a second", "answered", "failed", "given up", "answered a second", "median", "p99", "injector's CPU for a review", "reachable heap", "RSS", "highest RSS"}}
 	for _, i := range images {
+		if i.Images == 0 {
+			rows = append(rows, append([]string{"0", "", "", "", "", "", "", "", ""}, i.Injector.columns()...))
+			continue
+		}
 		rows = append(rows, append([]string{number(i.Images), number(i.Rate)}, i.columns()...))
 	}
 	return table(rows)
 }
 
 func (l loaded) columns() []string {
-	return []string{number(l.Answered), number(l.Failed), ms(l.P50), ms(l.P99), ms(l.CPU), mb(l.Injector.Heap), mb(l.Injector.RSS), mb(l.Injector.Highest)}
+	return append([]string{number(l.Answered), number(l.Failed), number(l.Unsent), rate(l.Reached), ms(l.P50), ms(l.P99), ms(l.CPU)}, l.Injector.columns()...)
 }
 
-// The goals.
-const (
-	namespaceGoal = 1024 // bytes
-	readyGoal     = 10 * time.Second
-	oursGoal      = 10 * time.Millisecond
-	podsGoal      = 0.05 // of the heap
-)
+func (m memory) columns() []string { return []string{mb(m.Heap), mb(m.RSS), mb(m.Highest)} }
 
-// renderGoals compares what was measured with the goals.
-func renderGoals(f figures) string {
-	var goals []string
-	add := func(goal string, met bool, found string, arguments ...any) {
-		verdict := "missed"
-		if met {
-			verdict = "met"
-		}
-		goals = append(goals, fmt.Sprintf("- *%s*: %s: %s.\n", goal, verdict, fmt.Sprintf(found, arguments...)))
+func renderLogs(logs []logged) string {
+	rows := [][]string{{
+		"streams", "all exist after", "writes", "writes a second", "requests made again", "median", "p99",
+		"CPU of the log service", "RSS", "highest RSS", "API server's CPU",
+	}}
+	for _, l := range logs {
+		rows = append(rows, []string{
+			number(l.Streams), seconds(l.Begun), number(l.Writes), rate(float64(l.Writes) / l.Measured.Seconds()), number(l.Repeated), ms(l.P50), ms(l.P99),
+			cores(l.Cores), mb(l.RSS), mb(l.Highest), cores(l.ServerCores),
+		})
 	}
-	if n := len(f.Namespaces); n > 1 {
-		first, last := f.Namespaces[0], f.Namespaces[n-1]
-		heap := perNamespace(first, last, func(m memory) int64 { return m.Heap })
-		add("Memory that doesn't grow but for 1 KiB a namespace", heap <= namespaceGoal,
-			"%d bytes of the heap, and %d of RSS, for each of %s namespaces, half of which opted in",
-			heap, perNamespace(first, last, func(m memory) int64 { return m.RSS }), number(2*last.Objects))
-		add("Ready within 10 s", last.ready() < readyGoal, "after %s, with %s namespaces that opted in and as many that didn't", seconds(last.ready()), number(last.Objects))
-	}
-	if n := len(f.Reviews); n > 0 {
-		most := f.Reviews[n-1].Rate
-		var worst loaded
-		for _, l := range f.Reviews {
-			if l.Rate == most && l.P99 > worst.P99 {
-				worst = l
-			}
-		}
-		add("A p99 of our part under 10 ms, with 500 admissions a second on one core", worst.P99 < oursGoal && most == 500,
-			"%s at %d a second, with %s", ms(worst.P99), most, worst.Kind)
-	}
-	if n := len(f.Pods); n > 1 {
-		first, last := f.Pods[0].Injector.Heap, f.Pods[n-1].Injector.Heap
-		add("Nothing grows with the pods that exist", float64(last-first) < podsGoal*float64(first),
-			"the heap has %s without pods, and %s with %s", mb(first), mb(last), number(f.Pods[n-1].Objects))
-	}
-	return strings.Join(goals, "")
+	return table(rows)
 }
 
-// perNamespace returns the growth of a kind of memory for each namespace.
-func perNamespace(first, last grown, of func(memory) int64) int64 {
-	return (of(last.Injector) - of(first.Injector)) / int64(2*(last.Objects-first.Objects))
+// renderRecords says when the parts were measured, and beside what.
+func renderRecords(f figures) string {
+	if len(f.Parts) == 0 {
+		return ""
+	}
+	rows := [][]string{{"took", "part", "began (UTC)", "cores", "load average before", "after", "cores that others used", "namespaces that existed", "failed"}}
+	for _, r := range f.Parts {
+		rows = append(rows, []string{
+			r.Took.Round(time.Second).String(), r.Part, r.Began.UTC().Format("2006-01-02 15:04"), number(r.Cores),
+			fmt.Sprintf("%.1f", r.LoadBefore), fmt.Sprintf("%.1f", r.LoadAfter), fmt.Sprintf("%.2f", r.Others), number(r.Beside), r.Failed,
+		})
+	}
+	extents := map[string]string{whole.name: "the whole extent: `make scale ARGS=-update`", brief.name: "a smaller extent: `make scale ARGS='-short -update'`", sample.name: "the smallest extent: `make scale-sample`"}
+	return fmt.Sprintf("Of %s. Others are programs and virtual machines that are no part of the run.\n\n%s", extents[f.Extent], table(rows))
 }
 
 // write replaces the tables of the page, the data and the picture.
@@ -215,8 +220,8 @@ func write(f figures) error {
 	if err := os.WriteFile(filepath.Join(top, filepath.FromSlash(picture)), []byte(draw(f)), 0o644); err != nil {
 		return err
 	}
-	for _, s := range append(sections(f), section{"scale-machine", about(f)}) {
-		if err := framework.ReplaceIn(page, s.name, s.text); err != nil {
+	for _, s := range sections(f) {
+		if err := framework.ReplaceIn(s.page, s.name, s.text); err != nil {
 			return err
 		}
 	}
@@ -245,21 +250,12 @@ func formerFigures() (former figures, _ error) {
 
 // checkExtent returns an error unless a run of single parts has the extent of the figures
 // that it keeps.
-func checkExtent(short bool) error {
+func checkExtent(p plan) error {
 	former, err := formerFigures()
-	if err == nil && former.Short != short {
+	if err == nil && former.Extent != p.name {
 		err = fmt.Errorf("choosing parts: %s isn't of a run of the same extent; measure all parts, or as many objects", data)
 	}
 	return err
-}
-
-// about tells of the run.
-func about(f figures) string {
-	extent := "the whole run"
-	if f.Short {
-		extent = "a short run (`make scale ARGS=-short`)"
-	}
-	return fmt.Sprintf("By %s, on %s, on %d cores of a virtual machine.\n", extent, f.Date, runtime.NumCPU())
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond)) }
@@ -267,6 +263,10 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/float
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 func mb(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
+
+func rate(r float64) string { return fmt.Sprintf("%.0f", r) }
+
+func cores(c float64) string { return fmt.Sprintf("%.2f cores", c) }
 
 // number writes a number with commas.
 func number(n int) string {

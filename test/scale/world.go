@@ -13,7 +13,9 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -46,15 +48,15 @@ type world struct {
 	directory string
 	plan      plan
 
-	etcd, apiServer, injector *process
+	etcd, apiServer, injector, logs *process
 	cluster                   *framework.Cluster
 	admin                     *http.Client
 	starts                    int    // of the injector
 	compacted                 string // the revision to which etcd was compacted
 }
 
-// begin starts etcd and the API server, and installs what config/webhook and config/auto
-// install, without a Deployment: the injector is a process of this program.
+// begin starts etcd and the API server, and installs what config/webhook, config/auto and
+// config/claims install, without a Deployment: the injector is a process of this program.
 func (w *world) begin(ctx context.Context) error {
 	if w.cluster != nil {
 		return nil
@@ -62,9 +64,13 @@ func (w *world) begin(ctx context.Context) error {
 	if err := writeKeys(w.directory); err != nil {
 		return err
 	}
-	var err error
+	data := filepath.Join(w.directory, "etcd-data")
+	err := os.RemoveAll(data) // of a part that failed
+	if err != nil {
+		return err
+	}
 	w.etcd, err = start(w.directory, etcdProgram, nil,
-		"--data-dir="+filepath.Join(w.directory, "etcd-data"),
+		"--data-dir="+data,
 		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
 		"--listen-peer-urls=http://127.0.0.1:2380", "--quota-backend-bytes=8589934592",
 		"--unsafe-no-fsync", "--log-level=warn")
@@ -150,22 +156,11 @@ func writeKeys(directory string) error {
 	return nil
 }
 
-// install creates the objects of config/webhook and config/auto, and what lets the API
-// server find the injector's process.
+// install creates the objects of config/webhook, config/auto and config/claims, and what lets
+// the API server find the injector's process.
 func (w *world) install(ctx context.Context) error {
-	for _, pattern := range []string{"webhook/*.yaml", "auto/*.yaml"} {
-		files, err := fs.Glob(config.Manifests, pattern)
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "500-injector.yaml") {
-				continue
-			}
-			if err := w.apply(ctx, file); err != nil {
-				return fmt.Errorf("installing %s: %w", file, err)
-			}
-		}
+	if err := w.installFrom(ctx, "webhook/*.yaml", "auto/*.yaml", "claims/*.yaml"); err != nil {
+		return err
 	}
 	ready, port, name := true, int32(webhookPort), "https-webhook"
 	_, err := w.cluster.Kube.DiscoveryV1().EndpointSlices(framework.SystemNamespace).Create(ctx, &discoveryv1.EndpointSlice{
@@ -183,12 +178,35 @@ func (w *world) install(ctx context.Context) error {
 	return err
 }
 
+// installFrom creates the objects of manifests, but for those of the programs: these are
+// processes of this one.
+func (w *world) installFrom(ctx context.Context, patterns ...string) error {
+	for _, pattern := range patterns {
+		files, err := fs.Glob(config.Manifests, pattern)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if strings.HasPrefix(path.Base(file), "500-") {
+				continue
+			}
+			if err := w.apply(ctx, file); err != nil {
+				return fmt.Errorf("installing %s: %w", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// ourImages are the images that ko builds. Policies let the injector run no others.
+var ourImages = regexp.MustCompile(`ko://\S+`)
+
 func (w *world) apply(ctx context.Context, file string) error {
 	text, err := config.Manifests.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	objects, err := framework.Decode(text)
+	objects, err := framework.Decode(ourImages.ReplaceAll(text, []byte(noImage)))
 	if err != nil {
 		return err
 	}
@@ -196,7 +214,7 @@ func (w *world) apply(ctx context.Context, file string) error {
 		// The API server creates some of what these depend on when it has started.
 		what := fmt.Sprintf("%s %q to be created", object.GetKind(), object.GetName())
 		if err := framework.Eventually(ctx, time.Minute, what, func(ctx context.Context) error {
-			return w.cluster.Create(ctx, object.GetNamespace(), object)
+			return ignoreExisting(w.cluster.Create(ctx, object.GetNamespace(), object))
 		}); err != nil {
 			return err
 		}
@@ -267,9 +285,19 @@ func (w *world) restartAPIServer(ctx context.Context) error {
 	return w.startAPIServer(ctx)
 }
 
+// running returns the processes that run.
+func (w *world) running() (all []*process) {
+	for _, p := range []*process{w.logs, w.injector, w.apiServer, w.etcd} {
+		if p.runs() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // end ends all processes.
 func (w *world) end() {
-	for _, p := range []*process{w.injector, w.apiServer, w.etcd} {
+	for _, p := range w.running() {
 		p.kill()
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -68,21 +67,6 @@ func TestRequestsAreCountedAsS3BillsThem(t *testing.T) {
 		p.count(httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody))
 		require.Equal(t, want, p.calls(), request)
 	}
-}
-
-func TestAFasterClockReachesTheTimeOfTheRealOne(t *testing.T) {
-	t.Parallel()
-	began := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	p := pace{every: time.Second, speed: 30, began: began, lasts: 2 * time.Minute}
-	require.Equal(t, began.Add(-58*time.Minute), p.first())
-	require.Equal(t, began.Add(2*time.Minute), p.at(began.Add(p.lasts)))
-	text, marks, next := p.text(7, 0, p.at(began.Add(time.Second)), 100)
-	require.Equal(t, 31, next, "the first second has thirty")
-	require.Len(t, marks, 31)
-	require.EqualValues(t, 100, marks[0].At)
-	further, _, last := p.text(7, next, p.at(began.Add(2*time.Second)), 100+int64(len(text)))
-	require.Equal(t, 61, last)
-	require.NotContains(t, text, further)
 }
 
 func TestAPriceIsThatOfItsCallsAndBytes(t *testing.T) {

@@ -25,6 +25,8 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
 // A lokiServer is Loki as a single binary, on a store.
@@ -125,8 +127,8 @@ const (
 
 // labels are those of a stream, as an agent takes them from its pod.
 func (s *lokiStream) labels() string {
-	pod := s.number / streamsOfPod
-	return fmt.Sprintf("{cluster=\"bench\", container=\"c%d\", namespace=\"team-%d\", pod=\"pod-%d\"}", s.number%streamsOfPod, pod/podsOfNamespace, pod)
+	pod := s.number / shipping.StreamsOfPod
+	return fmt.Sprintf("{cluster=\"bench\", container=\"c%d\", namespace=\"team-%d\", pod=\"pod-%d\"}", s.number%shipping.StreamsOfPod, pod/podsOfNamespace, pod)
 }
 
 // An entry is a line of a stream.
@@ -159,13 +161,13 @@ func appendStream(request []byte, labels string, entries []entry) []byte {
 }
 
 // push sends a request until Loki takes it.
-func (l *lokiServer) push(ctx context.Context, request []byte, record *recorder) error {
+func (l *lokiServer) push(ctx context.Context, request []byte, record *shipping.Recorder) error {
 	for {
 		began := time.Now()
 		code, answer, err := l.try(ctx, snappy.Encode(nil, request))
 		switch {
 		case err == nil && code == http.StatusNoContent:
-			record.succeeded(began)
+			record.Succeeded(began)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -175,8 +177,8 @@ func (l *lokiServer) push(ctx context.Context, request []byte, record *recorder)
 		if err == nil {
 			err = fmt.Errorf("pushing to Loki: %d: %.300s", code, answer)
 		}
-		record.hasFailed(err)
-		sleep(ctx, time.Second)
+		record.Repeated(err)
+		shipping.Sleep(ctx, time.Second)
 	}
 }
 
@@ -209,9 +211,9 @@ func (l *lokiServer) agents(count int) (list []*agent) {
 
 // print pushes the lines of all streams of a node at a pace. The lines of a stream begin at
 // a moment of their own.
-func (a *agent) print(ctx context.Context, p pace, record *recorder) error {
-	end := p.began.Add(p.lasts)
-	sleep(ctx, rand.N(batchWait)) //nolint:gosec // G404: no secret
+func (a *agent) print(ctx context.Context, p shipping.Pace, record *shipping.Recorder) error {
+	end := p.Began.Add(p.Lasts)
+	shipping.Sleep(ctx, rand.N(batchWait)) //nolint:gosec // G404: no secret
 	for ctx.Err() == nil {
 		now := time.Now()
 		if now.After(end) {
@@ -219,14 +221,14 @@ func (a *agent) print(ctx context.Context, p pace, record *recorder) error {
 		}
 		var request []byte
 		for _, s := range a.streams {
-			shift := p.every * time.Duration(s.number%shifts) / shifts
+			shift := p.Every * time.Duration(s.number%shifts) / shifts
 			var entries []entry
 			for ; ; s.lines++ {
-				at := p.first().Add(time.Duration(s.lines)*p.every + shift)
-				if at.After(p.at(now)) {
+				at := p.First().Add(time.Duration(s.lines)*p.Every + shift)
+				if at.After(p.At(now)) {
 					break
 				}
-				text := line(at, s.number, s.lines)
+				text := shipping.Line(at, s.number, s.lines)
 				entries = append(entries, entry{at, text[:len(text)-1]})
 			}
 			if len(entries) > 0 {
@@ -241,7 +243,7 @@ func (a *agent) print(ctx context.Context, p pace, record *recorder) error {
 		if now.Equal(end) {
 			return nil
 		}
-		sleep(ctx, min(time.Until(now.Add(batchWait)), time.Until(end)))
+		shipping.Sleep(ctx, min(time.Until(now.Add(batchWait)), time.Until(end)))
 	}
 	return ctx.Err()
 }
@@ -250,13 +252,13 @@ func (a *agent) print(ctx context.Context, p pace, record *recorder) error {
 const shifts = 1000
 
 // flood pushes a number of bytes of a stream at full speed, and returns how many there were.
-func (l *lokiServer) flood(ctx context.Context, s *lokiStream, size int64, record *recorder) (sent int64, err error) {
+func (l *lokiServer) flood(ctx context.Context, s *lokiStream, size int64, record *shipping.Recorder) (sent int64, err error) {
 	began := time.Now()
 	for sent < size {
 		var entries []entry
 		for batch := 0; batch < batchSize-256; s.lines++ {
 			at := began.Add(time.Duration(s.lines) * time.Microsecond)
-			text := line(at, s.number, s.lines)
+			text := shipping.Line(at, s.number, s.lines)
 			batch += len(text)
 			sent += int64(len(text))
 			entries = append(entries, entry{at, text[:len(text)-1]})
@@ -324,7 +326,7 @@ func (l *lokiServer) count(ctx context.Context) (lines int, err error) {
 }
 
 // printAll pushes the lines of a number of streams at a pace.
-func (l *lokiServer) printAll(ctx context.Context, list []*agent, p pace, record *recorder) error {
+func (l *lokiServer) printAll(ctx context.Context, list []*agent, p shipping.Pace, record *shipping.Recorder) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, a := range list {
 		group.Go(func() error { return a.print(ctx, p, record) })

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
 // A plan is what is measured.
@@ -95,7 +96,7 @@ func ownRate(ctx context.Context, programs string, p plan, r rate) (l load, err 
 		return l, err
 	}
 	defer c.close()
-	var record recorder
+	var record shipping.Recorder
 	l.rate = r
 	began := time.Now()
 	list, err := c.createStreams(ctx, r.streams, &record)
@@ -104,9 +105,9 @@ func ownRate(ctx context.Context, programs string, p plan, r rate) (l load, err 
 	}
 	l.creation, l.streams = time.Since(began), len(list)
 	group, printing := errgroup.WithContext(ctx)
-	pace := pace{every: r.every, speed: 1, began: time.Now(), lasts: r.warm + p.rateLast}
+	pace := shipping.Pace{Every: r.every, Speed: 1, Began: time.Now(), Lasts: r.warm + p.rateLast}
 	for _, s := range list {
-		group.Go(func() error { return s.print(printing, pace, &record) })
+		group.Go(func() error { return s.Print(printing, pace, &record) })
 	}
 	var processes []*process
 	for _, r := range c.replicas {
@@ -116,11 +117,11 @@ func ownRate(ctx context.Context, programs string, p plan, r rate) (l load, err 
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return l, err
 	}
-	return l, check(ctx, sample(list, p.checked))
+	return l, shipping.Check(ctx, reader, sample(list, p.checked))
 }
 
 // sample returns a number of streams, at equal distances.
-func sample(list []*stream, count int) (some []*stream) {
+func sample(list []*shipping.Stream, count int) (some []*shipping.Stream) {
 	count = min(count, len(list))
 	for i := range count {
 		some = append(some, list[i*len(list)/count])
@@ -129,9 +130,9 @@ func sample(list []*stream, count int) (some []*stream) {
 }
 
 // measure measures a span after streams have begun to print.
-func (l *load) measure(ctx context.Context, p plan, s *store, processes []*process, record *recorder) error {
-	sleep(ctx, l.warm)
-	calls, cpu, began, failed := s.proxy.calls(), time.Duration(0), time.Now(), record.failures()
+func (l *load) measure(ctx context.Context, p plan, s *store, processes []*process, record *shipping.Recorder) error {
+	shipping.Sleep(ctx, l.warm)
+	calls, cpu, began, failed := s.proxy.calls(), time.Duration(0), time.Now(), record.Failures()
 	for _, process := range processes {
 		before, err := process.cpu()
 		if err != nil {
@@ -139,9 +140,9 @@ func (l *load) measure(ctx context.Context, p plan, s *store, processes []*proce
 		}
 		cpu -= before
 	}
-	sleep(ctx, p.rateLast)
+	shipping.Sleep(ctx, p.rateLast)
 	ended := time.Now()
-	l.calls, l.failed = s.proxy.calls().minus(calls), record.failures()-failed
+	l.calls, l.failed = s.proxy.calls().minus(calls), record.Failures()-failed
 	for _, process := range processes {
 		after, err := process.cpu()
 		if err != nil {
@@ -155,7 +156,7 @@ func (l *load) measure(ctx context.Context, p plan, s *store, processes []*proce
 		l.memory = max(l.memory, highest)
 	}
 	l.cpu = cpu.Seconds() / ended.Sub(began).Seconds() / float64(len(processes))
-	took := record.between(began, ended)
+	took := record.Between(began, ended)
 	l.requests, l.p50, l.p99 = len(took), framework.Percentile(took, 50), framework.Percentile(took, 99)
 	return ctx.Err()
 }
@@ -167,11 +168,11 @@ func lokiRate(ctx context.Context, programs string, p plan, r rate) (l load, err
 		return l, err
 	}
 	defer server.close()
-	var record recorder
+	var record shipping.Recorder
 	l.rate = r
 	group, printing := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return server.printAll(printing, server.agents(r.streams), pace{every: r.every, speed: 1, began: time.Now(), lasts: r.warm + p.rateLast}, &record)
+		return server.printAll(printing, server.agents(r.streams), shipping.Pace{Every: r.every, Speed: 1, Began: time.Now(), Lasts: r.warm + p.rateLast}, &record)
 	})
 	err = l.measure(printing, p, server.store, []*process{server.process}, &record)
 	return l, errors.Join(err, group.Wait())
@@ -188,7 +189,7 @@ func ownLapse(ctx context.Context, programs string, p plan) (l life, err error) 
 		return l, err
 	}
 	defer c.close()
-	var record recorder
+	var record shipping.Recorder
 	started := c.proxy.calls()
 	list, err := c.createStreams(ctx, p.lapse.streams, &record)
 	if err != nil {
@@ -197,19 +198,19 @@ func ownLapse(ctx context.Context, programs string, p plan) (l life, err error) 
 	before := c.proxy.calls()
 	l.created = before.minus(started)
 	group, printing := errgroup.WithContext(ctx)
-	pace := pace{every: time.Second, speed: p.lapse.speed, began: time.Now(), lasts: p.lapse.lasts, ends: true}
+	pace := shipping.Pace{Every: time.Second, Speed: p.lapse.speed, Began: time.Now(), Lasts: p.lapse.lasts, Ends: true}
 	for _, s := range list {
-		group.Go(func() error { return s.print(printing, pace, &record) })
+		group.Go(func() error { return s.Print(printing, pace, &record) })
 	}
 	if err := group.Wait(); err != nil {
 		return l, err
 	}
-	sleep(ctx, time.Until(pace.began.Add(pace.lasts))) // without streams
-	l.duration, l.parts = time.Since(pace.began), len(record.writes)
+	shipping.Sleep(ctx, time.Until(pace.Began.Add(pace.Lasts))) // without streams
+	l.duration, l.parts = time.Since(pace.Began), record.Writes()
 	if err := c.keep(ctx, list, before, &l); err != nil {
 		return l, err
 	}
-	l.failed = record.failed
+	l.failed = record.Failures()
 	l.expired, err = c.expire(ctx)
 	return l, err
 }
@@ -240,7 +241,7 @@ func alone(measure func(context.Context, string, plan) (life, error)) func(conte
 
 // keep has the replicas join what streams have, and measures what is kept. Then it reads all
 // streams.
-func (c *cluster) keep(ctx context.Context, list []*stream, before tally, l *life) (err error) {
+func (c *cluster) keep(ctx context.Context, list []*shipping.Stream, before tally, l *life) (err error) {
 	c.proxy.latency.Store(0) // from here on, only calls count
 	if err := c.settle(ctx); err != nil {
 		return err
@@ -253,10 +254,10 @@ func (c *cluster) keep(ctx context.Context, list []*stream, before tally, l *lif
 		return err
 	}
 	for _, s := range list {
-		l.lines, l.sent = l.lines+s.lines, l.sent+s.at
-		s.replica = c.replicas[0]
+		l.lines, l.sent = l.lines+s.Lines, l.sent+s.At
+		s.Service = &c.replicas[0].Service
 	}
-	return check(ctx, list)
+	return shipping.Check(ctx, reader, list)
 }
 
 // expire lets the retention pass, has the replicas delete all streams, and counts what that
@@ -290,7 +291,7 @@ func ownBulk(ctx context.Context, programs string, p plan) (l life, err error) {
 		return l, err
 	}
 	defer c.close()
-	var record recorder
+	var record shipping.Recorder
 	started := c.proxy.calls()
 	list, err := c.createStreams(ctx, p.bulk.streams, &record)
 	if err != nil {
@@ -300,12 +301,12 @@ func ownBulk(ctx context.Context, programs string, p plan) (l life, err error) {
 	l.created = before.minus(started)
 	group, printing := errgroup.WithContext(ctx)
 	for _, s := range list {
-		group.Go(func() error { return s.flood(printing, p.bulk.size, &record) })
+		group.Go(func() error { return s.Flood(printing, p.bulk.size, &record) })
 	}
 	if err := group.Wait(); err != nil {
 		return l, err
 	}
-	l.duration, l.failed = time.Since(began), record.failed
+	l.duration, l.failed = time.Since(began), record.Failures()
 	return l, c.keep(ctx, list, before, &l)
 }
 
@@ -316,19 +317,19 @@ func lokiLapse(ctx context.Context, programs string, p plan) (l life, err error)
 		return l, err
 	}
 	defer server.close()
-	var record recorder
+	var record shipping.Recorder
 	before, began := server.proxy.calls(), time.Now()
 	list := server.agents(p.lapse.streams)
-	err = server.printAll(ctx, list, pace{every: time.Second, speed: p.lapse.speed, began: began, lasts: p.lapse.lasts}, &record)
+	err = server.printAll(ctx, list, shipping.Pace{Every: time.Second, Speed: p.lapse.speed, Began: began, Lasts: p.lapse.lasts}, &record)
 	if err != nil {
 		return l, err
 	}
-	l.duration, l.failed = time.Since(began), record.failed
+	l.duration, l.failed = time.Since(began), record.Failures()
 	for _, a := range list {
 		for _, s := range a.streams {
 			l.lines += s.lines
 			for i := range s.lines {
-				l.sent += int64(len(line(began, s.number, i)))
+				l.sent += int64(len(shipping.Line(began, s.number, i)))
 			}
 		}
 	}
@@ -342,7 +343,7 @@ func lokiBulk(ctx context.Context, programs string, p plan) (l life, err error) 
 		return l, err
 	}
 	defer server.close()
-	var record recorder
+	var record shipping.Recorder
 	before, began := server.proxy.calls(), time.Now()
 	group, pushing := errgroup.WithContext(ctx)
 	list, sent := make([]*lokiStream, p.bulk.streams), make([]int64, p.bulk.streams)
@@ -356,7 +357,7 @@ func lokiBulk(ctx context.Context, programs string, p plan) (l life, err error) 
 	if err := group.Wait(); err != nil {
 		return l, err
 	}
-	l.duration, l.failed = time.Since(began), record.failed
+	l.duration, l.failed = time.Since(began), record.Failures()
 	for i, s := range list {
 		l.lines, l.sent = l.lines+s.lines, l.sent+sent[i]
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
 // A cluster is some replicas of the log service, as processes, on a store.
@@ -31,9 +32,9 @@ type cluster struct {
 // A replica is a process that serves the API of pods and of readers, and metrics.
 type replica struct {
 	*process
+	shipping.Service
+
 	probes string
-	url    string
-	client *http.Client
 }
 
 // connections is how many a client has to a replica at most. Those from one address are
@@ -118,14 +119,14 @@ func (c *cluster) startReplica(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	r.url, r.client = service.Address, client(trusting, addresses[0])
+	r.Service = shipping.Service{URL: service.Address, Client: client(trusting, addresses[0])}
 	return nil
 }
 
 // client returns a client of a replica, whose name leads to an address.
 func client(trusting *tls.Config, address string) *http.Client {
 	return &http.Client{
-		Timeout: requestTimeout,
+		Timeout: shipping.RequestTimeout,
 		Transport: &http.Transport{
 			TLSClientConfig: trusting, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute, DisableCompression: true,
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,84 +17,9 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
-
-// A plan is the extent of a run.
-type plan struct {
-	namespaces []int // opted in, and as many that aren't
-	pods       []int
-	nodes      []int
-	starts     int // of which the time is the median
-
-	rates     []int         // admissions a second
-	loadLasts time.Duration // a load of reviews
-	block     time.Duration // a block of creations
-	pairs     int           // of blocks
-	least     int           // requests of a load
-	images    []int
-}
-
-var whole = plan{
-	namespaces: []int{0, 1000, 10_000}, pods: []int{0, 10_000, 50_000}, nodes: []int{0, 1000, 5000}, starts: 5,
-	rates: []int{1, 50, 200, 500}, loadLasts: 15 * time.Second, block: 3 * time.Second, pairs: 6, least: 20, images: []int{1000, 100_000},
-}
-
-// brief takes two to three minutes.
-var brief = plan{
-	namespaces: []int{0, 200, 1000}, pods: []int{0, 2000}, nodes: []int{0, 500}, starts: 1,
-	rates: []int{50, 200}, loadLasts: 2 * time.Second, block: time.Second, pairs: 3, least: 20, images: []int{500, 1500},
-}
-
-// settleLimit is the time in which the injector has to have done its work.
-const settleLimit = 10 * time.Minute
-
-// A part measures the growth with one kind of objects. The objects of former parts stay.
-type part struct {
-	name    string
-	measure func(context.Context, *world, *figures) error
-}
-
-var parts = []part{
-	{"namespaces", measureNamespaces},
-	{"nodes", measureNodes},
-	{"creations", measureCreations},
-	{"reviews", measureReviews},
-	{"images", measureImages},
-	{"pods", measurePods},
-}
-
-func partNames() (names []string) {
-	for _, p := range parts {
-		names = append(names, p.name)
-	}
-	return names
-}
-
-func (p part) chosen(only string) bool {
-	return only == "" || slices.Contains(strings.Split(only, ","), p.name)
-}
-
-func checkParts(only string) error {
-	for name := range strings.SplitSeq(only, ",") {
-		if only != "" && !slices.Contains(partNames(), name) {
-			return fmt.Errorf("choosing parts: there is no part %q; name some of %s", name, strings.Join(partNames(), ", "))
-		}
-	}
-	return nil
-}
-
-// figures are what was measured. Times are in nanoseconds.
-type figures struct {
-	Short      bool
-	Date       string
-	Namespaces []grown     `json:",omitempty"`
-	Pods       []grown     `json:",omitempty"`
-	Nodes      []grown     `json:",omitempty"`
-	Creations  []created   `json:",omitempty"`
-	Reviews    []loaded    `json:",omitempty"`
-	Images     []imagesRow `json:",omitempty"`
-}
 
 // grown is what the programs take with a number of objects.
 type grown struct {
@@ -184,7 +108,7 @@ func measureNamespaces(ctx context.Context, w *world, f *figures) error {
 			return err
 		}
 		created := time.Since(began)
-		if err := awaitGrants(ctx, n); err != nil {
+		if err := awaitGrants(ctx, "team-", n); err != nil {
 			return err
 		}
 		granted := time.Since(began)
@@ -204,10 +128,10 @@ func measureNamespaces(ctx context.Context, w *world, f *figures) error {
 	return nil
 }
 
-// awaitGrants waits until each namespace that opted in has its grant. The label comes first.
-func awaitGrants(ctx context.Context, n int) error {
+// awaitGrants waits until each namespace with a prefix has its grant. The label comes first.
+func awaitGrants(ctx context.Context, prefix string, n int) error {
 	return framework.Eventually(ctx, settleLimit, fmt.Sprintf("the grants of %d namespaces", n), func(ctx context.Context) error {
-		granted, err := countKeys(ctx, "/registry/rolebindings/team-")
+		granted, err := countKeys(ctx, "/registry/rolebindings/"+prefix)
 		if err == nil && granted < n {
 			err = fmt.Errorf("%d have one", granted)
 		}
@@ -255,7 +179,7 @@ func measureNodes(ctx context.Context, w *world, f *figures) error {
 	if err := w.beginWithInjector(ctx); err != nil {
 		return err
 	}
-	if err := w.deliverBy(ctx, "auto"); err != nil {
+	if err := w.deliverBy(ctx, string(pod.DeliveryAuto)); err != nil {
 		return err
 	}
 	if err := w.ensureAccount(ctx, framework.SystemNamespace); err != nil {
@@ -287,11 +211,30 @@ func measureNodes(ctx context.Context, w *world, f *figures) error {
 		}
 		f.Nodes = append(f.Nodes, g)
 		before = n
+		if n > 0 {
+			if err := w.awaitImageVolumes(ctx); err != nil {
+				return err
+			}
+		}
 		if err := keepProfile(ctx, fmt.Sprint("nodes-", n)); err != nil {
 			return err
 		}
 	}
-	return w.deliverBy(ctx, "init-container")
+	return w.deliverBy(ctx, framework.InitContainer)
+}
+
+// awaitImageVolumes waits until the canary has proved that pods can mount images.
+func (w *world) awaitImageVolumes(ctx context.Context) error {
+	const asks = "nodes-opted-in"
+	_, err := w.cluster.Kube.CoreV1().Namespaces().Create(ctx, namespace(asks, true), metav1.CreateOptions{})
+	if err := ignoreExisting(err); err != nil {
+		return err
+	}
+	if err := w.ensureAccount(ctx, asks); err != nil {
+		return err
+	}
+	_, err = w.cluster.WaitForDelivery(ctx, asks, framework.ImageVolume)
+	return err
 }
 
 // runCanaries does what a kubelet does with canaries: they succeed.
