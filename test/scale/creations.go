@@ -20,8 +20,8 @@ type created struct {
 	Rate, Pairs, Failed int
 	// PlainReached and OursReached are the pods that were created in a second.
 	PlainReached, OursReached float64
-	PlainP50, PlainP99  time.Duration
-	OursP50, OursP99    time.Duration
+	PlainP50, PlainP99        time.Duration
+	OursP50, OursP99          time.Duration
 	// Added is the mean of the pairs' differences of the medians, and AddedHalf half of the
 	// interval around it; the same for the p99.
 	Added, AddedHalf       time.Duration

@@ -49,10 +49,10 @@ type world struct {
 	plan      plan
 
 	etcd, apiServer, injector, logs *process
-	cluster                   *framework.Cluster
-	admin                     *http.Client
-	starts                    int    // of the injector
-	compacted                 string // the revision to which etcd was compacted
+	cluster                         *framework.Cluster
+	admin                           *http.Client
+	starts                          int    // of the injector
+	compacted                       string // the revision to which etcd was compacted
 }
 
 // begin starts etcd and the API server, and installs what config/webhook, config/auto and

@@ -36,6 +36,7 @@ func (p Pace) At(now time.Time) time.Time {
 	return p.First().Add(now.Sub(p.Began) * time.Duration(p.Speed))
 }
 
+// First returns the time of the clock when streams begin.
 func (p Pace) First() time.Time { return p.Began.Add(-p.Lasts * time.Duration(p.Speed-1)) }
 
 // Text returns the lines of a stream from a number on, up to a time, and when they were

@@ -24,4 +24,3 @@ func TestAFasterClockReachesTheTimeOfTheRealOne(t *testing.T) {
 	require.Equal(t, 61, last)
 	require.NotContains(t, text, further)
 }
-
