@@ -55,7 +55,7 @@ type logged struct {
 // server.
 func measureLogs(ctx context.Context, w *world, f *figures) error {
 	f.Logs = nil
-	if err := w.begin(ctx); err != nil {
+	if err := w.beginWithInjector(ctx); err != nil {
 		return err
 	}
 	if err := w.installFrom(ctx, "logs/[1-4]*.yaml"); err != nil {
