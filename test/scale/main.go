@@ -55,9 +55,7 @@ func main() {
 	// The kernel ends the inner process when this thread ends.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, o.plan().limit)
 	err := run(ctx, o)
-	cancel()
 	stop()
 	if err != nil {
 		log.Fatal(err)
@@ -105,6 +103,9 @@ func run(ctx context.Context, o options) error {
 	if err := preparePrograms(ctx, o.programs, directory); err != nil {
 		return err
 	}
+	// The limit is that of measuring: the first time, compiling takes minutes.
+	ctx, cancel := context.WithTimeout(ctx, o.plan().limit)
+	defer cancel()
 	return isolated(ctx, directory)
 }
 
