@@ -19,13 +19,32 @@ func Allow(patch []jsonpatch.Operation) *admissionv1.AdmissionResponse {
 	if len(patch) == 0 {
 		return response
 	}
-	encoded, err := json.Marshal(patch)
+	encoded, err := json.Marshal(operationsOf(patch))
 	if err != nil {
 		return failed(fmt.Errorf("encoding the patch: %w", err))
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	response.Patch, response.PatchType = encoded, &patchType
 	return response
+}
+
+// An operation is encoded like a jsonpatch.Operation, but in one pass: encoding/json checks
+// and copies what a MarshalJSON returns.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+func operationsOf(patch []jsonpatch.Operation) []operation {
+	operations := make([]operation, len(patch))
+	for i, o := range patch {
+		operations[i] = operation{o.Operation, o.Path, o.Value}
+		if o.Value == nil && o.Operation != "remove" {
+			operations[i].Value = json.RawMessage("null")
+		}
+	}
+	return operations
 }
 
 // Deny refuses the object with a message for its author.
