@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -97,10 +98,12 @@ func NewAdmissionController(images Images, settings *config.Store, auto *autodel
 
 // unlimitedClient returns a client that reads the credentials of pods. With the rate
 // limiter of the client that the reconcilers share, a burst of one tenant's pods would
-// delay the pods of all others. The API server's own limits are fair to tenants.
+// delay the pods of all others. The API server's own limits are fair to tenants. It sends
+// protobuf, which takes less to decode than JSON.
 func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 	config := rest.CopyConfig(injection.GetConfig(ctx))
 	config.QPS = -1
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	return kubernetes.NewForConfig(config)
 }
 
