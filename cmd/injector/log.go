@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -61,4 +62,43 @@ func (d libraryDemoter) Write(entry zapcore.Entry, fields []zapcore.Field) error
 		}
 	}
 	return d.Core.Write(entry, fields)
+}
+
+// forLibrary returns the logger of knative.dev/pkg's webhooks. They describe each request in
+// lines at level info, which demoteLibrary turns into lines at level debug: these are put
+// together only if they are written.
+func forLibrary(logger *zap.SugaredLogger) *zap.SugaredLogger {
+	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return libraryCore{Core: core} }))
+}
+
+type libraryCore struct {
+	zapcore.Core
+
+	fields []zapcore.Field // not encoded yet
+}
+
+// Enabled implements zapcore.Core.
+func (c libraryCore) Enabled(level zapcore.Level) bool {
+	if level == zapcore.InfoLevel {
+		level = zapcore.DebugLevel
+	}
+	return c.Core.Enabled(level)
+}
+
+// With implements zapcore.Core.
+func (c libraryCore) With(fields []zapcore.Field) zapcore.Core {
+	return libraryCore{c.Core, slices.Concat(c.fields, fields)}
+}
+
+// Check implements zapcore.Core.
+func (c libraryCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(entry.Level) || c.Core.Check(entry, nil) == nil {
+		return checked
+	}
+	return checked.AddCore(entry, c)
+}
+
+// Write implements zapcore.Core.
+func (c libraryCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	return c.Core.Write(entry, slices.Concat(c.fields, fields))
 }

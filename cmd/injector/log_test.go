@@ -39,7 +39,7 @@ import (
 
 // newPodWebhook returns the server of run, with the webhook for pods alone, in a
 // cluster of one namespace, which opted in. It writes its log to core.
-func newPodWebhook(t *testing.T, core zapcore.Core) http.Handler {
+func newPodWebhook(t testing.TB, core zapcore.Core) http.Handler {
 	t.Helper()
 	apiServer := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(apiServer.Close)
@@ -54,7 +54,7 @@ func newPodWebhook(t *testing.T, core zapcore.Core) http.Handler {
 	settings.Watch(logging.FromContext(ctx), watcher)
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}})
 	controller := podwebhook.NewAdmissionController(podwebhook.Images{Copier: "copier"}, settings, autodelivery.New(autodelivery.Images{}), func(string) string { return "" })(ctx, watcher)
-	server, err := webhook.New(ctx, []any{controller.Reconciler})
+	server, err := newHandler(ctx, []any{controller.Reconciler})
 	require.NoError(t, err)
 	return server
 }

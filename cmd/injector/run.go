@@ -82,9 +82,9 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	if err := watcher.Start(ctx.Done()); err != nil {
 		return fmt.Errorf("watching ConfigMaps in namespace %q: %w", system.Namespace(), err)
 	}
-	handler, err := webhook.New(ctx, handlers)
+	handler, err := newHandler(ctx, handlers)
 	if err != nil {
-		return fmt.Errorf("making the webhooks: %w", err)
+		return err
 	}
 	configurations, err := admission.NewConfigurations(ctx, webhooks)
 	if err != nil {
@@ -112,6 +112,15 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 		checkConfinement,
 	}
 	return together(ctx, parts)
+}
+
+// newHandler returns the handler of the webhooks.
+func newHandler(ctx context.Context, webhooks []any) (*webhook.Webhook, error) {
+	handler, err := webhook.New(logging.WithLogger(ctx, forLibrary(logging.FromContext(ctx))), webhooks)
+	if err != nil {
+		return nil, fmt.Errorf("making the webhooks: %w", err)
+	}
+	return handler, nil
 }
 
 // takeIn bounds the requests of the webhooks. The webhook for the configuration accepts
