@@ -269,6 +269,34 @@ func TestALinkOpensItsLineAndHostileLinesStayText(t *testing.T) {
 	})
 }
 
+// The page asks what is known of the log, which is nothing so far, and then for the line of its address,
+// which is there.
+func TestALinkOpensALineThatIsReadMeanwhile(t *testing.T) {
+	inBrowsers(t, func(t *testing.T, b *browser) {
+		var asked atomic.Int64
+		begin, printed := make(chan struct{}), make(chan struct{})
+		at := serveLogs(t, func() string {
+			if asked.Add(1) == 2 {
+				close(begin)
+				<-printed
+			}
+			return "key"
+		}, func(_ context.Context, to *logview.Recorder) error {
+			<-begin
+			defer close(printed)
+			p := newPrinter(to)
+			for n := range 500 {
+				p.print(compile, fmt.Sprintf("line %03d", n))
+			}
+			return p.failed
+		})
+		link := fmt.Sprintf("%s#log=c1:%d", at, 400*len("line 400\n"))
+		b.visit(t, link, `document.querySelector(".log .target .t")?.textContent === "line 400"`)
+		b.await(t, seen+`.includes("line 400")`)
+		require.Equal(t, link, value[string](t, b, `document.activeElement.href`), "the line has the focus")
+	})
+}
+
 // The server closes a log that nobody has read for long, and reads it again when it is asked for.
 func TestLinesOfALogThatIsReadAgainAreSeenAndFound(t *testing.T) {
 	inBrowsers(t, func(t *testing.T, b *browser) {

@@ -247,6 +247,7 @@ class LogView {
 
   // replace shows one chunk in place of all.
   replace(answer) {
+    this.scroller.hidden = false; // or nothing in it has a place, nor can have the focus
     this.clear();
     const chunk = this.chunkOf(answer);
     this.chunks = [chunk];
