@@ -209,18 +209,26 @@ func lastWriter(meta *metav1.ObjectMeta) string {
 	return last.Manager
 }
 
-// bundleOf returns the CA together with the former CA, whose certificate is served until
-// every API server knows the new one (serve.Overlap). Other content and expired
+// formerCAs is how many former CAs a bundle has at most. Certificates are renewed every few
+// days; several of them within serve.Overlap are somebody's doing.
+const formerCAs = 3
+
+// bundleOf returns the CA together with the former ones. The certificate of one of them is
+// served until every API server knows the new one (serve.Overlap): the last but one as well,
+// if the last one was replaced before its certificate was served. Other content and expired
 // certificates are removed.
 func bundleOf(ca, current []byte) []byte {
-	rest := bytes.TrimPrefix(current, ca)
-	block, _ := pem.Decode(rest)
-	if block == nil || bytes.Contains(ca, pem.EncodeToMemory(block)) {
-		return ca
+	bundle, former := slices.Clone(ca), 0
+	for block, rest := pem.Decode(current); block != nil && former < formerCAs; block, rest = pem.Decode(rest) {
+		encoded := pem.EncodeToMemory(block)
+		if bytes.Contains(bundle, encoded) {
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && certificate.IsCA && time.Now().Before(certificate.NotAfter) {
+			bundle = append(bundle, encoded...)
+			former++
+		}
 	}
-	former, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || !former.IsCA || time.Now().After(former.NotAfter) {
-		return ca
-	}
-	return slices.Concat(ca, pem.EncodeToMemory(block))
+	return bundle
 }
