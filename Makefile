@@ -92,7 +92,7 @@ examples: deploy
 	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test test-all
-test: lint unit e2e-sample chaos-sample scale-sample page equality-sample e2e-release-sample
+test: lint unit e2e-sample outage-sample chaos-sample scale-sample page equality-sample e2e-release-sample
 test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos scale-sample outage page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
@@ -165,7 +165,12 @@ grounds: grounds-arm64 grounds-cgroup2 neighbours neighbours-webhooks e2e-versio
 
 .PHONY: outage
 outage:
-	go test -vet=off -count 1 -timeout 10m -tags outage ./test/outage
+	go test -vet=off -count 1 -timeout 10m -tags outage ./test/outage $(ARGS)
+
+# After a target that has built the API server, with fewer examples and combinations.
+.PHONY: outage-sample
+outage-sample: ARGS = -short
+outage-sample: outage
 
 # The tests with random moments, at full extent.
 .PHONY: stress

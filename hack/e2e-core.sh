@@ -24,7 +24,7 @@ case ${1:-kubernetes} in
   kubernetes) ;;
   tekton)
     tests_of "test/e2e/taskrun_test.go test/e2e/handoff_test.go test/e2e/firststep_test.go test/e2e/pipelinerun_test.go test/e2e/breakpoints_test.go" \
-      TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem
+      TestInAnOutageTaskRunsWaitAndAreWrappedOnceTheInjectorIsBack TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem
     exit
     ;;
   knative)
@@ -50,6 +50,7 @@ tests=(
   TestAMountOfTheSupervisorThatAllowsNoExecutionIsRefused
   # policies
   TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown
+  TestInAnOutagePlainTaskRunsRunWrapped
   TestTheInjectorFindsItselfConfined
   TestWhoeverTakesTheInjectorOverCanRunNothingButCanaries
   TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf

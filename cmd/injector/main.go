@@ -23,6 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
+	"github.com/entrypointer/entrypointer/internal/outage"
 	"github.com/entrypointer/entrypointer/internal/podwebhook"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
 	"github.com/entrypointer/entrypointer/internal/version"
@@ -97,6 +98,7 @@ func main() {
 		workloads.NewAdmissionController(settings),
 		namespaces.NewReconciler(podwebhook.WebhookName),
 		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
+		outage.NewController(images.Copier, settings),
 		newConfigValidation,
 		uninstall.NewController(webhooks),
 	)...)

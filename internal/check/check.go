@@ -131,6 +131,7 @@ var (
 		{"Delivery", "claim: its objects are those of this release", "upgrading.md", checkPart("claims")},
 		{"Delivery", "claim: the claims are ready", "claims.md", checkClaims},
 		{"Outage", "its objects are those of this release", "upgrading.md", checkPart("outage")},
+		{"Outage", "TaskRuns don't fail", "operations.md#taskruns-in-an-outage", checkOutage},
 		{"Log service", "its objects are those of this release", "upgrading.md", checkPart("logs")},
 		{"Log service", "all replicas are available", "operating-logs.md#outages", checkLogReplicas},
 		{"Log service", "the API server passes on the requests of readers", "operating-logs.md#namespaces-that-stay-terminating", checkAPIService},

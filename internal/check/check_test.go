@@ -29,6 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/require"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 	"github.com/entrypointer/entrypointer/test/jsonschema"
@@ -136,6 +137,7 @@ func healthy(t *testing.T) *apiServer {
 		}
 	}
 	s.edit(t, "/api/v1/namespaces/entrypointer-system/secrets/entrypointer-webhook-certs", func(o object) { o["data"] = object{"server-cert.pem": ca} })
+	s.edit(t, outagePath, func(o object) { o["metadata"].(object)["annotations"].(object)[config.OutageAnnotation] = "copier" })
 	s.edit(t, "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.logs.entrypointer.dev", func(o object) {
 		o["status"] = object{"conditions": []any{object{"type": "Available", "status": "True"}}}
 	})
@@ -162,6 +164,9 @@ entrypointer_logs_config_faulty 0
 	s.refusal = `admission webhook "namespaces.entrypointer.dev" denied the request: no`
 	return s
 }
+
+// outagePath is that of the object in which the injector writes for config/outage.
+const outagePath = "/api/v1/namespaces/entrypointer-system"
 
 // edit changes an object.
 func (s *apiServer) edit(t *testing.T, path string, change func(object)) {
@@ -243,6 +248,16 @@ func TestWhatIsPrinted(t *testing.T) {
 			require.Equal(t, string(want), b.String())
 		})
 	}
+}
+
+func TestTaskRunsWaitIfTheInjectorDoesNotSayHowToWrapThem(t *testing.T) {
+	s := healthy(t)
+	s.edit(t, outagePath, func(o object) { delete(o["metadata"].(object)["annotations"].(object), config.OutageAnnotation) })
+	report, err := Run(t.Context(), s.client(t), Options{})
+	require.NoError(t, err)
+	at := slices.IndexFunc(report.Checks, func(r Result) bool { return r.Check == "TaskRuns don't fail" })
+	require.Equal(t, Passed, report.Checks[at].State)
+	require.Contains(t, report.Checks[at].Note, "they wait")
 }
 
 // broken is a cluster in which each part has a fault that leaves it running.

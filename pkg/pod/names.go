@@ -126,9 +126,16 @@ const (
 	InternalError     Outcome = "InternalError"     // a defect of the injector
 )
 
-// Undecided is the status of a pod that no injector has decided on yet. Pods with this
-// status are refused, so no pod runs with it while an injector is installed.
-const Undecided = "Undecided"
+// The statuses of pods that no injector has decided on. An injector that is asked replaces
+// them.
+const (
+	// Undecided is that of a pod that is refused: none runs with it while an injector is
+	// installed.
+	Undecided = "Undecided"
+	// InjectedByPolicy is that of a plain pod of a TaskRun that an API server has wrapped by
+	// itself.
+	InjectedByPolicy = string(Injected) + " by " + string(DeliveryInitContainer) + "; by policy"
+)
 
 // Refusal is the error of a pod that must not run as it is.
 type Refusal struct {

@@ -143,3 +143,31 @@ func TestTheInjectorWritesNoSecretButItsCertificates(t *testing.T) {
 		})
 	}
 }
+
+// By the annotation, the policy of config/outage wraps pods.
+func TestTheInjectorWritesNoAnnotationOfANamespaceButOneOfItsOwn(t *testing.T) {
+	policy := confinement(t, "labels.entrypointer.dev")
+	const ours, images = "entrypointer-wraps-taskruns-1", "entrypointer-copier-image"
+	for what, test := range map[string]struct {
+		allowed       bool
+		name          string
+		before, after map[string]string
+	}{
+		"sets its own":        {true, "entrypointer-system", keys{images: "x"}, keys{images: "x", ours: "x"}},
+		"the first of all":    {true, "entrypointer-system", nil, keys{ours: "x"}},
+		"changes its own":     {true, "entrypointer-system", keys{images: "x", ours: "x"}, keys{images: "x", ours: "y"}},
+		"removes its own":     {true, "entrypointer-system", keys{images: "x", ours: "x"}, keys{images: "x"}},
+		"nothing":             {true, "tenant", keys{"a": "b"}, keys{"a": "b"}},
+		"sets it elsewhere":   {false, "tenant", nil, keys{ours: "x"}},
+		"changes another":     {false, "entrypointer-system", keys{images: "x"}, keys{images: "y", ours: "x"}},
+		"removes another":     {false, "entrypointer-system", keys{images: "x"}, keys{ours: "x"}},
+		"sets another":        {false, "entrypointer-system", nil, keys{images: "x"}},
+		"opts a namespace in": {false, "tenant", nil, keys{"entrypointer.dev/inject": "true"}},
+	} {
+		namespace := func(annotations map[string]string) *corev1.Namespace {
+			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: test.name, Annotations: annotations}}
+		}
+		says := policy.refuses(t, request{operation: admission.Update, resource: "namespaces", user: injector, object: namespace(test.after), old: namespace(test.before)})
+		require.Equal(t, test.allowed, len(says) == 0, "%s: %v", what, says)
+	}
+}

@@ -6,6 +6,7 @@ package apiserver
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func TestOneWebhookIsAskedAboutAPodAndInAnOutageNoneGetsThroughUnwrapped(t *test
 	for seed := range uint64(policyPods) {
 		c := &chooser{data: decisions(seed)}
 		plain := variations(c, c.pod())
-		if status := one(c, "", "", pod.Undecided, "Injected by init-container", "OptedOut"); status != "" {
+		if status := one(c, "", "", pod.Undecided, pod.InjectedByPolicy, "Injected by init-container", "OptedOut"); status != "" {
 			plain.Annotations = withAnnotation(plain.Annotations, pod.StatusAnnotation, status)
 		}
 		if c.rarely(3) {
@@ -108,7 +109,7 @@ func TestOneWebhookIsAskedAboutAPodAndInAnOutageNoneGetsThroughUnwrapped(t *test
 			}
 			_, ofTaskRun := p.Labels["tekton.dev/taskRun"]
 			_, mayWait := p.Annotations[pod.MayWaitAnnotation]
-			isUndecided := p.Annotations[pod.StatusAnnotation] == pod.Undecided
+			isUndecided := slices.Contains([]string{pod.Undecided, pod.InjectedByPolicy}, p.Annotations[pod.StatusAnnotation])
 			switch {
 			case !isAsked:
 				require.Zero(t, asked, "%s: %s", where, asJSON(t, p))
@@ -193,4 +194,125 @@ func TestAPodWithoutRoomForAnotherAnnotationIsLeftToTheOtherWebhooks(t *testing.
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"tekton.dev/taskRun": "x"}, Annotations: test.annotations}}
 		require.Equal(t, test.marked, len(policy.failing(t, creation(p, tenant("true")))) == 0, name)
 	}
+}
+
+// byPolicy returns a plain pod of a TaskRun as config/outage makes it, but for details that
+// don't matter here; test/outage has the API server do so.
+func byPolicy(t *testing.T) *corev1.Pod {
+	t.Helper()
+	step := func(name string) corev1.Container {
+		return corev1.Container{
+			Name: "step-" + name, Image: "busybox", Command: []string{"/tekton/bin/entrypoint"}, TerminationMessagePath: "/tekton/termination",
+			Args:         []string{"-post_file", "/tekton/run/0/out", "-entrypoint", "sh", "--"},
+			VolumeMounts: []corev1.VolumeMount{{Name: "home", MountPath: "/tekton/home"}, {Name: "token", MountPath: "/.docker"}},
+		}
+	}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "run-pod", Labels: map[string]string{"tekton.dev/taskRun": "run"}, Annotations: map[string]string{pod.MayWaitAnnotation: "true"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "tekton.dev/v1", Kind: "TaskRun", Name: "run", UID: "1", Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "prepare", Image: "entrypoint", Command: []string{"cp"}}},
+			Containers:     []corev1.Container{step("one"), step("two"), {Name: "sidecar-db", Image: "db"}},
+			Volumes:        []corev1.Volume{{Name: "home"}, {Name: "token"}},
+		},
+	}
+	result, err := newWebhook(ordinary).Inject(t.Context(), "tenant", p)
+	require.NoError(t, err)
+	made := result.Pod.DeepCopy()
+	made.Annotations[pod.StatusAnnotation] = pod.InjectedByPolicy
+	return made
+}
+
+// withCopier is the injector's namespace, which names the image of the init container: as
+// config/webhook has it, or by the name that a mirror has for it.
+func withCopier() *corev1.Namespace {
+	ns := installed()
+	ns.Annotations = map[string]string{"entrypointer-copier-image": "mirror.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111"}
+	return ns
+}
+
+func TestAPodThatSaysThatAPolicyHasWrappedItIsAdmittedIfItIsWrapped(t *testing.T) {
+	policy := newPolicy(t, undecidedPolicy(t).Spec)
+	refuses := func(p *corev1.Pod, params *corev1.Namespace) bool {
+		r := creation(p, tenant("true"))
+		r.params = params
+		return len(policy.refuses(t, r)) > 0
+	}
+	require.False(t, refuses(byPolicy(t), withCopier()))
+	require.True(t, refuses(byPolicy(t), installed()), "nobody knows which image is ours")
+	steps := func(p *corev1.Pod) []corev1.Container { return p.Spec.Containers[:2] }
+	mounts := func(m corev1.VolumeMount) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { steps(p)[1].VolumeMounts = append(steps(p)[1].VolumeMounts, m) }
+	}
+	copies := func(change func(*corev1.Container)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { change(&p.Spec.InitContainers[0]) }
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"a step without the supervisor":     func(p *corev1.Pod) { steps(p)[1].Command = []string{"sh"} },
+		"a step without a command":          func(p *corev1.Pod) { steps(p)[1].Command = nil },
+		"more words in a command":           func(p *corev1.Pod) { steps(p)[1].Command = []string{pod.EntrypointPath, "-version"} },
+		"no command behind the flags":       func(p *corev1.Pod) { steps(p)[1].Args = []string{"-version"} },
+		"no step":                           func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[2:] },
+		"no mount of the supervisor":        func(p *corev1.Pod) { steps(p)[0].VolumeMounts = steps(p)[0].VolumeMounts[:2] },
+		"a mount in the supervisor's place": mounts(corev1.VolumeMount{Name: "home", MountPath: "/entrypointer/bin/entrypoint"}),
+		"a mount above it":                  mounts(corev1.VolumeMount{Name: "home", MountPath: "/entrypointer"}),
+		"a mount over all":                  mounts(corev1.VolumeMount{Name: "home", MountPath: "/"}),
+		"a mount over all, by a detour":     mounts(corev1.VolumeMount{Name: "home", MountPath: "/./"}),
+		"a mount by a detour":               mounts(corev1.VolumeMount{Name: "home", MountPath: "/x/../entrypointer"}),
+		"a message in its place":            func(p *corev1.Pod) { steps(p)[0].TerminationMessagePath = pod.EntrypointPath },
+		"a device in its place": func(p *corev1.Pod) {
+			steps(p)[0].VolumeDevices = []corev1.VolumeDevice{{Name: "home", DevicePath: "/x"}}
+		},
+		"a step that writes to the volume": mounts(corev1.VolumeMount{Name: pod.VolumeName, MountPath: "/x"}),
+		"a sidecar that does": func(p *corev1.Pod) {
+			p.Spec.Containers[2].VolumeMounts = []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: "/x"}}
+		},
+		"an init container that does": func(p *corev1.Pod) {
+			p.Spec.InitContainers[1].VolumeMounts = []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: "/x"}}
+		},
+		"a part of the volume": mounts(corev1.VolumeMount{Name: pod.VolumeName, MountPath: "/entrypointer/bin", SubPath: "x", ReadOnly: true}),
+		"a volume that is somebody's": func(p *corev1.Pod) {
+			volumeOf(p).VolumeSource = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}
+		},
+		"no volume":                           func(p *corev1.Pod) { volumeOf(p).Name = "x" },
+		"another image of the init container": copies(func(c *corev1.Container) { c.Image = "busybox" }),
+		"an image by its tag":                 copies(func(c *corev1.Container) { c.Image = "registry.example.test/copier:v1" }),
+		"another command of it":               copies(func(c *corev1.Container) { c.Command = []string{"true"} }),
+		"other arguments of it":               copies(func(c *corev1.Container) { c.Args = []string{"/x"} }),
+		"one that doesn't end":                copies(func(c *corev1.Container) { c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways) }),
+		"one of another name":                 copies(func(c *corev1.Container) { c.Name = "x" }),
+		"one whose program is covered": copies(func(c *corev1.Container) {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "home", MountPath: "/ko-app"})
+		}),
+		"one that writes elsewhere": copies(func(c *corev1.Container) { c.VolumeMounts[0].MountPath = "/x" }),
+		"no init container":         func(p *corev1.Pod) { p.Spec.InitContainers = nil },
+		"the other status":          func(p *corev1.Pod) { p.Annotations[pod.StatusAnnotation] = pod.Undecided },
+	} {
+		p := byPolicy(t)
+		change(p)
+		require.True(t, refuses(p, withCopier()), name)
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"a variable that another webhook adds": func(p *corev1.Pod) {
+			for at := range p.Spec.InitContainers {
+				p.Spec.InitContainers[at].Env = []corev1.EnvVar{{Name: "HTTP_PROXY", Value: "x"}}
+			}
+		},
+		"a mount that another webhook adds": copies(func(c *corev1.Container) {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "home", MountPath: "/etc/certificates"})
+		}),
+		"a sidecar that another webhook adds": func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "mesh"}) },
+	} {
+		p := byPolicy(t)
+		change(p)
+		require.False(t, refuses(p, withCopier()), name)
+	}
+}
+
+// volumeOf is the volume of the supervisor.
+func volumeOf(p *corev1.Pod) *corev1.Volume {
+	at := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == pod.VolumeName })
+	return &p.Spec.Volumes[at]
 }

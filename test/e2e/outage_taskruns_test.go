@@ -18,12 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // installOutage installs config/outage for the test, and returns when the pods of TaskRuns in
-// a namespace may wait. It skips on an API server that lacks the policies.
+// a namespace may wait, and when the injector has said how to wrap them. It skips on an API
+// server that lacks the policies.
 func installOutage(t *testing.T, namespace string) {
 	t.Helper()
 	served, err := cluster.Kube.Discovery().ServerResourcesForGroupVersion("admissionregistration.k8s.io/v1")
@@ -43,6 +45,13 @@ func installOutage(t *testing.T, namespace string) {
 		made, err := wouldBecome(t, namespace, stepPod(t))
 		if err == nil && made.Annotations[pod.MayWaitAnnotation] == "" {
 			err = fmt.Errorf("one has the annotations %v", made.Annotations)
+		}
+		return err
+	})
+	eventually(t, time.Minute, "the injector to say how to wrap plain pods", func() error {
+		says, err := cluster.Kube.CoreV1().Namespaces().Get(t.Context(), framework.SystemNamespace, metav1.GetOptions{})
+		if err == nil && says.Annotations[config.OutageAnnotation] == "" {
+			err = fmt.Errorf("it says %v", says.Annotations)
 		}
 		return err
 	})
@@ -141,5 +150,58 @@ func TestInAnOutageTaskRunsWaitAndAreWrappedOnceTheInjectorIsBack(t *testing.T) 
 	require.Len(t, pods.Items, 4)
 	for i := range pods.Items {
 		requireWrapped(t, &pods.Items[i], stepContainers(&pods.Items[i])...)
+	}
+}
+
+func TestInAnOutagePlainTaskRunsRunWrapped(t *testing.T) {
+	namespace, elsewhere := optedInNamespace(t), plainNamespace(t)
+	installOutage(t, namespace)
+	takeDown(t)
+	_, err := cluster.Tekton.TektonV1().PipelineRuns(namespace).Create(t.Context(), pipelineOf(t, "three", nil, "first", "second", "third"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	ways := taskRun("ways", pipelinev1.TaskSpec{
+		Results:      []pipelinev1.TaskResult{{Name: "word"}},
+		StepTemplate: &pipelinev1.StepTemplate{Image: image(t, "busybox:1.37")},
+		Steps: []pipelinev1.Step{
+			script("writes", "printf first > $(results.word.path)"),
+			{Name: "killed", OnError: pipelinev1.Continue, Script: "#!/bin/sh\nkill -USR1 $$\n"},
+			{Name: "tolerated", OnError: pipelinev1.Continue, Command: []string{"sh", "-c", "echo $0; exit 3"}, Args: []string{"5$"}},
+			script("reads", "cat $(results.word.path)"),
+			{Name: "fails", Script: "#!/bin/sh\nexit 42\n"},
+		},
+	})
+	wrapped, p := runTask(t, namespace, ways)
+	requireWrappedByPolicy(t, p)
+	plain, p := runTask(t, elsewhere, ways)
+	require.NoError(t, framework.CheckNotWrapped(p))
+	require.Equal(t, int32(128+10), plain.Steps[1].ExitCode)
+	require.Equal(t, "first", plain.Steps[3].Log)
+	require.Equal(t, int32(42), plain.Steps[4].ExitCode)
+	require.Equal(t, plain, wrapped)
+
+	pipeline, err := cluster.WaitForPipelineRun(t.Context(), namespace, "three")
+	require.NoError(t, err)
+	require.True(t, pipeline.Status.GetCondition(apis.ConditionSucceeded).IsTrue(), "%v", pipeline.Status.GetCondition(apis.ConditionSucceeded))
+	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, pods.Items, 4)
+	for i := range pods.Items {
+		requireWrappedByPolicy(t, &pods.Items[i])
+	}
+}
+
+// requireWrappedByPolicy requires that a pod is as the injector makes it, but for its status.
+func requireWrappedByPolicy(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	require.Equal(t, pod.InjectedByPolicy, p.Annotations[pod.StatusAnnotation])
+	p = p.DeepCopy()
+	p.Annotations[pod.StatusAnnotation] = "Injected by init-container"
+	require.NoError(t, framework.CheckStepsWrapped(p))
+	for at, c := range p.Spec.Containers {
+		flags := pod.Flags(c)
+		require.Contains(t, flags, fmt.Sprintf("-post-file=/tekton/run/%d/out", at))
+		if at > 0 {
+			require.Contains(t, flags, fmt.Sprintf("-wait-file=/tekton/run/%d/out", at-1))
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/config"
+	injectorconfig "github.com/entrypointer/entrypointer/internal/config"
 )
 
 // podWebhooks is the name of the configuration with the webhooks of pods.
@@ -25,7 +26,7 @@ const podWebhooks = "pods.entrypointer.dev"
 // this client in the place of the injector.
 func (s *apiServer) installWebhook(t testing.TB, client admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
-	s.namespace(t, "entrypointer-system", nil, nil)
+	s.namespace(t, "entrypointer-system", nil, map[string]string{"entrypointer-copier-image": ourImage})
 	s.create(t, manifest(t, "webhook/220-refuse-unwrapped-pods.yaml"))
 	s.create(t, manifest(t, "webhook/225-refuse-undecided-pods.yaml"))
 	configuration := webhookConfiguration(t, client)
@@ -64,10 +65,34 @@ func (s *apiServer) callInjector(t testing.TB, client admissionregistrationv1.We
 	require.NoError(t, err)
 }
 
-// installOutage creates what config/outage has.
-func (s *apiServer) installOutage(t testing.TB) {
+// installOutage creates what config/outage has, with the injector's word that it would wrap
+// plain pods by an image, "" if it wouldn't.
+func (s *apiServer) installOutage(t testing.TB, image string) {
 	t.Helper()
 	s.create(t, manifest(t, outageManifest))
+	s.promise(t, image)
+}
+
+// promise has the injector say by which image it would wrap plain pods.
+func (s *apiServer) promise(t testing.TB, image string) {
+	t.Helper()
+	s.annotateInjectors(t, injectorconfig.OutageAnnotation, image)
+}
+
+// annotateInjectors annotates the injector's namespace.
+func (s *apiServer) annotateInjectors(t testing.TB, key, value string) {
+	t.Helper()
+	namespace, err := s.CoreV1().Namespaces().Get(t.Context(), "entrypointer-system", metav1.GetOptions{})
+	require.NoError(t, err)
+	if namespace.Annotations == nil {
+		namespace.Annotations = map[string]string{}
+	}
+	namespace.Annotations[key] = value
+	if value == "" {
+		delete(namespace.Annotations, key)
+	}
+	_, err = s.CoreV1().Namespaces().Update(t.Context(), namespace, metav1.UpdateOptions{})
+	require.NoError(t, err)
 }
 
 const outageManifest = "outage/210-taskruns.yaml"

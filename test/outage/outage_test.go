@@ -57,8 +57,9 @@ func asking() *corev1.Pod {
 	}
 }
 
+// isWrapped reports whether the injector or the policy has wrapped a pod.
 func isWrapped(p *corev1.Pod) bool {
-	return p.Annotations[pod.StatusAnnotation] == "Injected by init-container; version: v1" && pod.IsWrapped(p.Spec.Containers[0])
+	return strings.HasPrefix(p.Annotations[pod.StatusAnnotation], injected) && pod.IsWrapped(p.Spec.Containers[0])
 }
 
 // optedIn are the label and the annotation of a namespace.
@@ -91,6 +92,7 @@ func forged() map[string]*corev1.Pod {
 		"wrapped, and that may wait": with(with(timed(), pod.StatusAnnotation, "Injected by init-container"), pod.MayWaitAnnotation, "true"),
 		"opted out":                  with(timed(), pod.StatusAnnotation, "OptedOut"),
 		"undecided":                  with(timed(), pod.StatusAnnotation, pod.Undecided),
+		"wrapped by a policy":        with(timed(), pod.StatusAnnotation, pod.InjectedByPolicy),
 		"with a supervisor":          supervisor,
 	}
 }
@@ -118,7 +120,7 @@ func TestInAnOutageTaskRunsWaitAndOthersFailAsBefore(t *testing.T) {
 		})
 	}
 
-	s.installOutage(t)
+	s.installOutage(t, "")
 	for _, namespace := range scopes {
 		s.awaitWaiting(t, namespace)
 		t.Run("a pod of a TaskRun waits, "+namespace, func(t *testing.T) {
@@ -126,10 +128,12 @@ func TestInAnOutageTaskRunsWaitAndOthersFailAsBefore(t *testing.T) {
 				_, err := s.dryRun(t.Context(), t, namespace, p)
 				require.True(t, tektonTriesAgain(err), "%s: %v", name, err)
 			}
-			bare := taskRunPod(1)
+			bare := timed()
 			bare.Annotations = nil
-			_, err := s.dryRun(t.Context(), t, namespace, bare)
-			require.True(t, tektonTriesAgain(err), "%v", err)
+			for _, p := range []*corev1.Pod{bare, taskRunPod(2)} {
+				_, err := s.dryRun(t.Context(), t, namespace, p)
+				require.True(t, tektonTriesAgain(err), "%v", err)
+			}
 		})
 		t.Run("another pod fails as before, "+namespace, func(t *testing.T) {
 			for _, p := range []*corev1.Pod{asking(), with(asking(), pod.StatusAnnotation, pod.Undecided), with(asking(), pod.MayWaitAnnotation, "true")} {
@@ -144,8 +148,28 @@ func TestInAnOutageTaskRunsWaitAndOthersFailAsBefore(t *testing.T) {
 		require.Equal(t, timed().Annotations, made.Annotations)
 	})
 
+	for name, image := range map[string]string{"another release": "registry.example.test/copier@sha256:2", "this release": copierImage} {
+		s.promise(t, image)
+		for _, namespace := range scopes {
+			t.Run("the injector of "+name+" would wrap plain pods, "+namespace, func(t *testing.T) {
+				s.requirePlainPods(t, namespace, image == copierImage)
+			})
+		}
+	}
+	t.Run("the registry's mirror has another name for the image of another release", func(t *testing.T) {
+		s.annotateInjectors(t, "entrypointer-copier-image", "mirror.example.test/copier@sha256:2")
+		s.awaitPlainPods(t, scopes[0], false)
+		s.annotateInjectors(t, "entrypointer-copier-image", ourImage)
+		s.awaitPlainPods(t, scopes[0], true)
+	})
+
 	_, alive := webhook(t)
 	s.callInjector(t, alive)
+	for _, namespace := range scopes {
+		t.Run("once the injector responds, a plain pod gets its word, "+namespace, func(t *testing.T) {
+			s.awaitStatus(t, namespace, injected)
+		})
+	}
 	for _, namespace := range scopes {
 		t.Run("once the injector responds, the pod that has waited is wrapped, "+namespace, func(t *testing.T) {
 			s.awaitWrapped(t, namespace, timed)
@@ -162,6 +186,39 @@ func TestInAnOutageTaskRunsWaitAndOthersFailAsBefore(t *testing.T) {
 			_, err := s.dryRun(ctx, t, "of-true", timed())
 			return err
 		})
+	})
+}
+
+// requirePlainPods requires that plain pods are wrapped by the policy, or that they wait, and
+// that others wait in any case.
+func (s *apiServer) requirePlainPods(t *testing.T, namespace string, wrapped bool) {
+	t.Helper()
+	s.awaitPlainPods(t, namespace, wrapped)
+	for name, p := range forged() {
+		_, err := s.dryRun(t.Context(), t, namespace, p)
+		require.True(t, tektonTriesAgain(err), "%s: %v", name, err)
+	}
+	made, err := s.dryRun(t.Context(), t, namespace, with(taskRunPod(2), pod.StatusAnnotation, "OptedOut"))
+	if wrapped {
+		require.NoError(t, err)
+		require.Equal(t, pod.InjectedByPolicy, made.Annotations[pod.StatusAnnotation])
+	} else {
+		require.True(t, tektonTriesAgain(err), "%v", err)
+	}
+}
+
+// awaitPlainPods returns when plain pods are wrapped by the policy, or when they wait.
+func (s *apiServer) awaitPlainPods(t testing.TB, namespace string, wrapped bool) {
+	t.Helper()
+	if wrapped {
+		s.awaitStatus(t, namespace, pod.InjectedByPolicy)
+		return
+	}
+	eventually(t, "plain pods wait", func(ctx context.Context) error {
+		if _, err := s.dryRun(ctx, t, namespace, taskRunPod(2)); !tektonTriesAgain(err) {
+			return fmt.Errorf("one doesn't wait: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -188,8 +245,8 @@ func (s *apiServer) awaitWrapped(t testing.TB, namespace string, p func() *corev
 	})
 }
 
-// The policy and its binding may be applied and removed in any order, and each API server
-// learns of them on its own.
+// The policy, its binding and the injector's word may come and go in any order, and each API
+// server learns of them on its own.
 func TestWhileConfigOutageIsAppliedAndRemovedNoPodGetsThrough(t *testing.T) {
 	s := startAPIServer(t)
 	s.tenants(t)
@@ -204,8 +261,8 @@ func TestWhileConfigOutageIsAppliedAndRemovedNoPodGetsThrough(t *testing.T) {
 	s.awaitWaitingForged(t)
 
 	pods := forged()
-	pods["with an option"] = timed()
-	var waited, failed atomic.Int64
+	pods["with an option"], pods[plain] = timed(), taskRunPod(2)
+	var waited, failed, wrapped atomic.Int64
 	done, over := make(chan error, len(pods)), make(chan struct{})
 	for name, p := range pods {
 		go func() {
@@ -221,6 +278,8 @@ func TestWhileConfigOutageIsAppliedAndRemovedNoPodGetsThrough(t *testing.T) {
 					waited.Add(1)
 				case failsForGood(err):
 					failed.Add(1)
+				case err == nil && name == plain && made.Annotations[pod.StatusAnnotation] == pod.InjectedByPolicy && isWrapped(made):
+					wrapped.Add(1)
 				default:
 					done <- fmt.Errorf("a pod that is %s got through: %w, %v", name, err, made)
 					return
@@ -229,14 +288,19 @@ func TestWhileConfigOutageIsAppliedAndRemovedNoPodGetsThrough(t *testing.T) {
 		}()
 	}
 	parts := documents(manifest(t, outageManifest))
-	for _, order := range [][2]int{{0, 1}, {1, 0}} {
+	steps := []struct{ apply, remove func() }{
+		{func() { s.create(t, parts[0]) }, func() { s.remove(t, parts[0]) }},
+		{func() { s.create(t, parts[1]) }, func() { s.remove(t, parts[1]) }},
+		{func() { s.promise(t, copierImage) }, func() { s.promise(t, "") }},
+	}
+	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		for _, at := range order {
-			s.create(t, parts[at])
+			steps[at].apply()
 			time.Sleep(300 * time.Millisecond)
 		}
-		s.awaitWaiting(t, scopes[0])
+		s.awaitPlainPods(t, scopes[0], true)
 		for _, at := range order {
-			s.remove(t, parts[at])
+			steps[at].remove()
 			time.Sleep(300 * time.Millisecond)
 		}
 		eventually(t, "TaskRuns fail again", failing)
@@ -245,10 +309,14 @@ func TestWhileConfigOutageIsAppliedAndRemovedNoPodGetsThrough(t *testing.T) {
 	for range pods {
 		require.NoError(t, <-done)
 	}
-	t.Logf("%d pods waited, and %d failed for good", waited.Load(), failed.Load())
+	t.Logf("%d pods waited, %d failed for good, and %d were wrapped", waited.Load(), failed.Load(), wrapped.Load())
+	require.Positive(t, wrapped.Load())
 	require.Positive(t, waited.Load())
 	require.Positive(t, failed.Load())
 }
+
+// plain is the pod that a policy can wrap.
+const plain = "plain"
 
 // awaitWaitingForged returns when a forged status makes a pod wait.
 func (s *apiServer) awaitWaitingForged(t testing.TB) {
@@ -267,18 +335,9 @@ func TestTheInjectorIsAskedAgainAboutAPodThatMayWait(t *testing.T) {
 	s.tenants(t)
 	calls, alive := webhook(t)
 	s.installWebhook(t, alive)
-	s.installOutage(t)
-	awaitMarked := func(namespace string) {
-		eventually(t, "pods are marked", func(ctx context.Context) error {
-			made, err := s.dryRun(ctx, t, namespace, timed())
-			if err == nil && made.Annotations[pod.MayWaitAnnotation] == "" {
-				err = errors.New("unmarked")
-			}
-			return err
-		})
-	}
+	s.installOutage(t, copierImage)
 	for _, namespace := range scopes {
-		awaitMarked(namespace)
+		s.awaitMarked(t, namespace)
 		calls.Store(0)
 		_, err := s.dryRun(t.Context(), t, namespace, timed())
 		require.NoError(t, err)

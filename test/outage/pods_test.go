@@ -116,7 +116,7 @@ func serve(t testing.TB, change func(context.Context, string, *corev1.Pod) (*cor
 }
 
 // callWebhook configures the webhook for namespaces with a label.
-func (s *apiServer) callWebhook(t testing.TB, name string, policy admissionregistrationv1.FailurePolicyType, client admissionregistrationv1.WebhookClientConfig, conditions ...admissionregistrationv1.MatchCondition) {
+func (s *apiServer) callWebhook(t testing.TB, name string, policy admissionregistrationv1.FailurePolicyType, client admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	_, err := s.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -124,7 +124,6 @@ func (s *apiServer) callWebhook(t testing.TB, name string, policy admissionregis
 			Name: name + ".entrypointer.dev", ClientConfig: client, FailurePolicy: &policy, AdmissionReviewVersions: []string{"v1"},
 			SideEffects:        new(admissionregistrationv1.SideEffectClassNone),
 			ReinvocationPolicy: new(admissionregistrationv1.IfNeededReinvocationPolicy),
-			MatchConditions:    conditions,
 			NamespaceSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{"webhook": name}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
@@ -133,9 +132,4 @@ func (s *apiServer) callWebhook(t testing.TB, name string, policy admissionregis
 		}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-}
-
-// notByPolicy is the condition of a webhook that isn't called for what the policy has wrapped.
-var notByPolicy = admissionregistrationv1.MatchCondition{
-	Name: "not-by-policy", Expression: `!object.metadata.?annotations[?'entrypointer.dev/status'].orValue('').startsWith('Injected by')`,
 }

@@ -11,8 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,20 +23,15 @@ import (
 	"github.com/entrypointer/entrypointer/test/tektonpods"
 )
 
-const copierImage = "registry.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111"
+const (
+	digest      = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	copierImage = "registry.example.test/copier@" + digest
+)
 
-var injector = &pod.Injector{CopierImage: copierImage, Version: "v1"}
+// ourImage is another name for it.
+const ourImage = "mirror.example.test/copier@" + digest
 
-func optIn() map[string]string { return map[string]string{pod.InjectAnnotation: "true"} }
-
-// installWrap creates the policy that wraps plain pods.
-func (s *apiServer) installWrap(t testing.TB) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "wrap.yaml"))
-	require.NoError(t, err)
-	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("COPIER-IMAGE"), []byte(injector.CopierImage)), []byte("VERSION"), []byte(injector.Version))
-	s.create(t, text)
-}
+var injector = &pod.Injector{CopierImage: copierImage}
 
 // leastWrapped is the number of Tekton's examples whose pods are plain.
 const leastWrapped = 71
@@ -52,12 +46,13 @@ func (s *apiServer) dryRun(ctx context.Context, t testing.TB, namespace string, 
 func TestThePolicyMakesOfEveryExampleOfTektonsWhatPkgPodMakes(t *testing.T) {
 	s := startAPIServer(t)
 	accounts := map[string]bool{"default": true}
-	s.namespace(t, "plain", nil, nil, "default")
-	s.namespace(t, "tenant", optIn(), optIn(), "default")
-	s.installWrap(t)
+	s.installPolicyAlone(t)
 	examples := tektonpods.Examples(t)
 	s.awaitPolicy(t)
 	for name, flags := range tektonpods.Flags {
+		if testing.Short() && name != "defaults" {
+			continue
+		}
 		var lefts []string
 		sames, invalid := 0, 0
 		for _, example := range examples {
@@ -94,6 +89,16 @@ func TestThePolicyMakesOfEveryExampleOfTektonsWhatPkgPodMakes(t *testing.T) {
 	}
 }
 
+// installPolicyAlone creates config/outage without the webhooks, a namespace that didn't opt
+// in, and one that did.
+func (s *apiServer) installPolicyAlone(t testing.TB) {
+	t.Helper()
+	s.namespace(t, "plain", nil, nil, "default")
+	s.namespace(t, "tenant", optedIn(pod.OwnedPods), optedIn(pod.OwnedPods), "default")
+	s.namespace(t, "entrypointer-system", nil, nil)
+	s.installOutage(t, copierImage)
+}
+
 // awaitPolicy returns when the API server wraps pods.
 func (s *apiServer) awaitPolicy(t testing.TB) {
 	t.Helper()
@@ -123,18 +128,42 @@ func (s *apiServer) compare(t testing.TB, before *corev1.Pod) (verdict string, _
 	}
 	made, err := s.dryRun(t.Context(), t, "tenant", before)
 	require.NoError(t, err)
-	made.Name = defaulted.Name
-	if text(t, made) == text(t, defaulted) {
+	made.Name, made.Namespace = defaulted.Name, defaulted.Namespace
+	switch made.Annotations[pod.StatusAnnotation] {
+	case pod.Undecided:
+		defaulted.Annotations = marked(defaulted.Annotations, pod.Undecided)
+		if text(t, made) != text(t, defaulted) {
+			return "undecided, and changed: " + text(t, made), nil
+		}
 		return left, nil
+	case pod.InjectedByPolicy:
+	default:
+		return "of an unknown status: " + text(t, made), nil
 	}
 	result, refusal := injector.Inject(t.Context(), "tenant", defaulted)
 	if refusal != nil {
 		return "wrapped, and refused by pkg/pod: " + refusal.Error(), nil //nolint:nilerr // it is the verdict
 	}
-	if text(t, made) == text(t, result.Pod) {
-		return same, nil
+	want := result.Pod.DeepCopy()
+	want.Annotations = marked(want.Annotations, pod.InjectedByPolicy)
+	if text(t, made) != text(t, want) {
+		return fmt.Sprintf("pkg/pod makes\n%s\nand the policy\n%s", text(t, want), text(t, made)), nil
 	}
-	return fmt.Sprintf("pkg/pod makes\n%s\nand the policy\n%s", text(t, result.Pod), text(t, made)), nil
+	again, err := injector.Inject(t.Context(), "tenant", made)
+	require.NoError(t, err)
+	want.Annotations[pod.StatusAnnotation] = result.Pod.Annotations[pod.StatusAnnotation]
+	if text(t, again.Pod) != text(t, want) {
+		return "changed by pkg/pod: " + text(t, again.Pod), nil
+	}
+	return same, nil
+}
+
+// marked are annotations with those that the policy adds.
+func marked(annotations map[string]string, status string) map[string]string {
+	all := map[string]string{pod.MayWaitAnnotation: "true"}
+	maps.Copy(all, annotations)
+	all[pod.StatusAnnotation] = status
+	return all
 }
 
 // text is a pod as JSON, without what each creation makes anew.
