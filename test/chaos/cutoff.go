@@ -17,7 +17,7 @@ func cutOff(ctx context.Context, e *environment) (healer, error) {
 	if err != nil {
 		return nil, err
 	}
-	processes, err := processesOf(pods[0], injectorProgram)
+	processes, err := processesOf(ctx, pods[0], injectorProgram)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,9 @@ const (
 
 // drill has some faults happen at the same time, and returns what users saw.
 func (e *environment) drill(ctx context.Context, faults []fault) (r row, err error) {
+	if err := e.cluster.WaitForInjector(ctx); err != nil { // of the drill before
+		return r, err
+	}
 	unstage, err := e.stage(ctx, faults)
 	defer func() { err = errors.Join(err, unstage()) }()
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/serve"
@@ -40,6 +41,12 @@ type fault struct {
 	inject inject
 	// settled returns an error as long as something has to heal that the load doesn't show.
 	settled func(context.Context, *environment) error
+}
+
+// part is the part of the cluster that fails: what its name begins with.
+func (f fault) part() string {
+	part, _, _ := strings.Cut(f.name, "-")
+	return part
 }
 
 // faults are all, in the order in which they happen. The last one installs the product anew.

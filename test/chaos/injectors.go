@@ -30,7 +30,7 @@ func killInjectors(ctx context.Context, e *environment) (healer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, signalContainers(pods, injectorProgram, unix.SIGKILL)
+	return nil, signalContainers(ctx, pods, injectorProgram, unix.SIGKILL)
 }
 
 func killInjectorsInTurn(ctx context.Context, e *environment) (healer, error) {
@@ -47,7 +47,7 @@ func killInjectorsOneByOne(ctx context.Context, e *environment) error {
 		if err := e.cluster.WaitForInjector(ctx); err != nil {
 			return err
 		}
-		if err := signalContainers(pods[i:i+1], injectorProgram, unix.SIGKILL); err != nil {
+		if err := signalContainers(ctx, pods[i:i+1], injectorProgram, unix.SIGKILL); err != nil {
 			return err
 		}
 		// The kubelet sees that it has ended.

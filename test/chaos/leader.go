@@ -75,19 +75,19 @@ func (e *environment) killAmidGrants(ctx context.Context, leader corev1.Pod, try
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("waiting for the first grant of many: %w", err)
 	}
-	if err := signalContainers([]corev1.Pod{leader}, injectorProgram, unix.SIGSTOP); err != nil {
+	if err := signalContainers(ctx, []corev1.Pod{leader}, injectorProgram, unix.SIGSTOP); err != nil {
 		return false, err
 	}
 	// What is under way arrives.
 	err = errors.Join(creating.Wait(), wait(ctx, lookEvery))
 	if err != nil {
-		return false, errors.Join(err, signalContainers([]corev1.Pod{leader}, injectorProgram, unix.SIGCONT))
+		return false, errors.Join(err, signalContainers(ctx, []corev1.Pod{leader}, injectorProgram, unix.SIGCONT))
 	}
 	granted, err := e.isGranted(ctx)
 	if granted || err != nil {
-		return false, errors.Join(err, signalContainers([]corev1.Pod{leader}, injectorProgram, unix.SIGCONT))
+		return false, errors.Join(err, signalContainers(ctx, []corev1.Pod{leader}, injectorProgram, unix.SIGCONT))
 	}
-	return true, signalContainers([]corev1.Pod{leader}, injectorProgram, unix.SIGKILL)
+	return true, signalContainers(ctx, []corev1.Pod{leader}, injectorProgram, unix.SIGKILL)
 }
 
 // isGranted says whether each of the leader's namespaces has its label and its grant.

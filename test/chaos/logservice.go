@@ -35,7 +35,7 @@ func logProcess(ctx context.Context, e *environment) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	processes, err := processesOf(pods[0], logServiceProgram)
+	processes, err := processesOf(ctx, pods[0], logServiceProgram)
 	if err != nil {
 		return process{}, err
 	}
@@ -47,7 +47,7 @@ func killLogService(ctx context.Context, e *environment) (healer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, signalContainers(pods, logServiceProgram, unix.SIGKILL)
+	return nil, signalContainers(ctx, pods, logServiceProgram, unix.SIGKILL)
 }
 
 func removeLogService(ctx context.Context, e *environment) (healer, error) {

@@ -115,27 +115,21 @@ func named(list string) ([]fault, error) {
 	return chosen, nil
 }
 
-// drills are the faults one by one, and then pairs of two different ones.
+// drills are the faults one by one, and then pairs of two that concern different parts. Of a
+// pair, that fault is first that needs more of the cluster.
 func drills(o options) [][]fault {
-	var all [][]fault
-	for _, f := range o.faults {
+	var all, pairs [][]fault
+	for i, f := range o.faults {
 		all = append(all, []fault{f})
-	}
-	var disturbing []fault
-	for _, f := range o.faults {
-		if f.inject != nil {
-			disturbing = append(disturbing, f)
+		for _, other := range o.faults[i+1:] {
+			if f.inject != nil && other.inject != nil && f.part() != other.part() {
+				pairs = append(pairs, []fault{f, other})
+			}
 		}
 	}
 	random := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // G404: it has to be repeatable
-	for range o.pairs {
-		if len(disturbing) < 2 {
-			break
-		}
-		chosen := random.Perm(len(disturbing))
-		all = append(all, []fault{disturbing[chosen[0]], disturbing[chosen[1]]})
-	}
-	return all
+	random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+	return append(all, pairs[:min(o.pairs, len(pairs))]...)
 }
 
 func chaos(ctx context.Context, o options) (err error) {
@@ -155,11 +149,19 @@ func chaos(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.tidy(context.WithoutCancel(ctx))) }()
-	var rows []row
+	var (
+		rows []row
+		errs []error
+	)
 	for _, d := range drills(o) {
 		r, err := c.drill(ctx, d)
-		if err != nil {
-			return err
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err != nil { // other drills tell more
+			errs = append(errs, fmt.Errorf("%s: %w", names(d), err))
+			fmt.Fprintln(os.Stderr, errs[len(errs)-1])
+			continue
 		}
 		rows = append(rows, r)
 		fmt.Printf("%s\n", r)
@@ -170,7 +172,7 @@ func chaos(ctx context.Context, o options) (err error) {
 		}
 	}
 	fmt.Print("\n", merge("", rows))
-	return verdict(rows)
+	return errors.Join(append(errs, verdict(rows))...)
 }
 
 // update writes what a drill found into docs/chaos.md. Rows of other drills stay.

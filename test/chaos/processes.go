@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -83,38 +84,45 @@ func (p process) stall(ctx context.Context) (healer, error) {
 	return goOn, p.send(unix.SIGSTOP)
 }
 
-// processesOf returns the processes of a program of ours in a pod, which this machine has.
-func processesOf(pod corev1.Pod, program string) (found []process, err error) {
-	directories, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
+// processLimit is what a container that was killed may take to be started again.
+const processLimit = 30 * time.Second
+
+// processesOf returns the processes of a program of ours in a pod, which this machine has. It
+// waits for a container that is being started again.
+func processesOf(ctx context.Context, pod corev1.Pod, program string) (found []process, err error) {
 	belongs := func(argv []string, cgroup string) bool {
 		// The systemd driver has underscores.
 		own := strings.Contains(cgroup, "pod"+string(pod.UID)) || strings.Contains(cgroup, "pod"+strings.ReplaceAll(string(pod.UID), "-", "_"))
 		return own && argv[0] == program
 	}
-	for _, directory := range directories {
-		pid, err := strconv.Atoi(filepath.Base(directory))
+	err = framework.Eventually(ctx, processLimit, program+" of pod "+pod.Name, func(context.Context) error {
+		directories, err := filepath.Glob("/proc/[0-9]*")
 		if err != nil {
-			continue
+			return err
 		}
-		if argv, cgroup, err := identity(pid); err == nil && belongs(argv, cgroup) {
-			found = append(found, process{pid, belongs})
+		for _, directory := range directories {
+			pid, err := strconv.Atoi(filepath.Base(directory))
+			if err != nil {
+				continue
+			}
+			if argv, cgroup, err := identity(pid); err == nil && belongs(argv, cgroup) {
+				found = append(found, process{pid, belongs})
+			}
 		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("looking for %s of pod %q: no process of this machine is it; run this as root on the node", program, pod.Name)
-	}
-	return found, nil
+		if len(found) == 0 {
+			return errors.New("no process of this machine is it; run this as root on the node")
+		}
+		return nil
+	})
+	return found, err
 }
 
 // signalContainers sends a signal to a program of ours in some pods. If one of them has
 // none, none of them gets it.
-func signalContainers(pods []corev1.Pod, program string, sig unix.Signal) error {
+func signalContainers(ctx context.Context, pods []corev1.Pod, program string, sig unix.Signal) error {
 	var all []process
 	for i := range pods {
-		found, err := processesOf(pods[i], program)
+		found, err := processesOf(ctx, pods[i], program)
 		if err != nil {
 			return err
 		}

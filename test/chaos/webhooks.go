@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
@@ -130,12 +131,12 @@ func deleteWebhooks(ctx context.Context, e *environment) (healer, error) {
 		for _, c := range saved.mutating {
 			c.ObjectMeta = metav1.ObjectMeta{Name: c.Name, Labels: c.Labels, Annotations: c.Annotations}
 			_, err := api.MutatingWebhookConfigurations().Create(ctx, &c, metav1.CreateOptions{})
-			errs = append(errs, err)
+			errs = append(errs, unlessExists(err))
 		}
 		for _, c := range saved.validating {
 			c.ObjectMeta = metav1.ObjectMeta{Name: c.Name, Labels: c.Labels, Annotations: c.Annotations}
 			_, err := api.ValidatingWebhookConfigurations().Create(ctx, &c, metav1.CreateOptions{})
-			errs = append(errs, err)
+			errs = append(errs, unlessExists(err))
 		}
 		return errors.Join(errs...)
 	}
@@ -143,4 +144,12 @@ func deleteWebhooks(ctx context.Context, e *environment) (healer, error) {
 		api.MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, ours),
 		api.ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, ours),
 	)
+}
+
+// unlessExists is nil if something else, such as an install, has created an object.
+func unlessExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
