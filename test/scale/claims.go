@@ -66,7 +66,7 @@ func measureClaims(ctx context.Context, w *world, f *figures) error {
 		}
 		f.Claims = append(f.Claims, g)
 		before = n
-		if err := keepProfile(ctx, fmt.Sprint("claims-", n)); err != nil {
+		if err := keepHeap(ctx, fmt.Sprint("claims-", n)); err != nil {
 			return err
 		}
 		if n == 0 {

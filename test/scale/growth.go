@@ -121,7 +121,7 @@ func measureNamespaces(ctx context.Context, w *world, f *figures) error {
 		g.EtcdOurs = (g.Etcd - plain) - (plain - former)
 		f.Namespaces = append(f.Namespaces, g)
 		before = n
-		if err := keepProfile(ctx, fmt.Sprint("namespaces-", n)); err != nil {
+		if err := keepHeap(ctx, fmt.Sprint("namespaces-", n)); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func measureNodes(ctx context.Context, w *world, f *figures) error {
 				return err
 			}
 		}
-		if err := keepProfile(ctx, fmt.Sprint("nodes-", n)); err != nil {
+		if err := keepHeap(ctx, fmt.Sprint("nodes-", n)); err != nil {
 			return err
 		}
 	}

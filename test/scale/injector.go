@@ -14,23 +14,28 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/entrypointer/entrypointer/config"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
-	profileURL = "http://127.0.0.1:8008/debug/pprof/heap?debug=1&gc=1"
+	deploymentFile = "webhook/500-injector.yaml"
+
+	profiles   = "http://127.0.0.1:8008/debug/pprof/"
+	profileURL = profiles + "heap?debug=1&gc=1"
 	// noImage is the image of the supervisor, which no node pulls here.
 	noImage = "registry.example/supervisor@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
@@ -61,9 +66,11 @@ func (w *world) startInjector(ctx context.Context) (ready time.Duration, err err
 		return 0, err
 	}
 	w.starts++
-	environment := []string{
-		"SYSTEM_NAMESPACE=" + framework.SystemNamespace, fmt.Sprint("POD_NAME=injector-", w.starts), "GOMEMLIMIT=400MiB",
+	environment, err := environmentOfDeployment()
+	if err != nil {
+		return 0, err
 	}
+	environment = append(environment, "SYSTEM_NAMESPACE="+framework.SystemNamespace, fmt.Sprint("POD_NAME=injector-", w.starts))
 	w.injector, err = onCore(func() (*process, error) {
 		return start(w.directory, injectorProgram, environment, "-kubeconfig", kubeconfig, "-copier-image", noImage, "-entrypoint-image", noImage,
 			"-copier-with-logs-image", noImage, "-entrypoint-with-logs-image", noImage)
@@ -72,6 +79,34 @@ func (w *world) startInjector(ctx context.Context) (ready time.Duration, err err
 		return 0, err
 	}
 	return w.injector.await(ctx, probing, probe)
+}
+
+// environmentOfDeployment returns the variables that have the same value in each of the
+// Deployment's pods.
+func environmentOfDeployment() (variables []string, _ error) {
+	text, err := config.Manifests.ReadFile(deploymentFile)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := framework.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		var deployment appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", deploymentFile, err)
+		}
+		for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+			if variable.ValueFrom == nil {
+				variables = append(variables, variable.Name+"="+variable.Value)
+			}
+		}
+	}
+	return variables, nil
 }
 
 // kubeconfig writes a file with the token of a service account.
@@ -150,29 +185,6 @@ func heapOf(profile io.Reader) (int64, error) {
 		}
 	}
 	return 0, errors.New("the profile has no line # HeapAlloc")
-}
-
-// keepProfile keeps a heap profile of the injector for "go tool pprof", if the environment
-// names a directory for it.
-func keepProfile(ctx context.Context, name string) error {
-	directory := os.Getenv("SCALE_PROFILES")
-	if directory == "" {
-		return nil
-	}
-	r, err := get("http://127.0.0.1:8008/debug/pprof/heap?gc=1")(ctx)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(directory, name+".pb.gz"), text, 0o600)
 }
 
 // webhookCA returns the certificates that verify the injector's.

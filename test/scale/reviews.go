@@ -14,6 +14,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -100,7 +101,9 @@ func (w *world) bear(ctx context.Context, of load, kind string, do func(context.
 	if err != nil {
 		return l, err
 	}
+	profiled := w.keepCPU(ctx, fmt.Sprintf("%s-%d", strings.ReplaceAll(kind, " ", "-"), of.rate), time.Duration(of.requests)*time.Second/time.Duration(of.rate))
 	got := drive(ctx, of, do)
+	profiled()
 	after, err := w.injector.usage()
 	if err != nil {
 		return l, err
