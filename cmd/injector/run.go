@@ -86,14 +86,10 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	if err != nil {
 		return err
 	}
-	configurations, err := admission.NewConfigurations(ctx, webhooks)
+	certificates := &serve.Certificates{Read: certificate(ctx)}
+	readiness, err := newReadiness(ctx, certificates)
 	if err != nil {
 		return err
-	}
-	certificates := &serve.Certificates{Read: certificate(ctx)}
-	readiness := &admission.Readiness{
-		Configurations: configurations,
-		Certificate:    func() (*tls.Certificate, error) { return certificates.Get(nil) },
 	}
 
 	parts := []func(context.Context) error{
@@ -112,6 +108,18 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 		checkConfinement,
 	}
 	return together(ctx, parts)
+}
+
+// newReadiness returns whether API servers can call this replica, which serves certificates.
+func newReadiness(ctx context.Context, certificates *serve.Certificates) (*admission.Readiness, error) {
+	configurations, err := admission.NewConfigurations(ctx, webhooks)
+	if err != nil {
+		return nil, err
+	}
+	return &admission.Readiness{
+		Configurations: configurations,
+		Certificate:    func() (*tls.Certificate, error) { return certificates.Get(nil) },
+	}, nil
 }
 
 // newHandler returns the handler of the webhooks.

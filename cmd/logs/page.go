@@ -88,7 +88,7 @@ func (p *site) serve(ctx context.Context, logger *slog.Logger, ca *authority.Aut
 }
 
 func servePage(ctx context.Context, logger *slog.Logger, p *port, ca *authority.Authority) error {
-	server := &http.Server{
+	server := &http.Server{ //nolint:gosec // connections.Bind bounds the time of headers
 		Handler:        p.handler,
 		TLSConfig:      p.tls(ca),
 		ErrorLog:       connections.ErrorLog(logger.Debug, logger.Error),

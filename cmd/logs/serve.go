@@ -82,7 +82,7 @@ func (p *port) tls(ca *authority.Authority) *tls.Config {
 // serveLogs serves a port until ctx is done and all requests are answered. Followers are
 // cut off, and reconnect to another replica.
 func serveLogs(ctx context.Context, logger *slog.Logger, service *api.Server, p *port, ca *authority.Authority) error {
-	server := &http.Server{
+	server := &http.Server{ //nolint:gosec // connections.Bind bounds the time of headers
 		Handler:        service.InstrumentHandler(p.handler),
 		TLSConfig:      p.tls(ca),
 		ErrorLog:       connections.ErrorLog(logger.Debug, logger.Error),
@@ -119,7 +119,7 @@ func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: headerTimeout}))
-	server := &http.Server{Handler: mux, MaxHeaderBytes: maxHeader}
+	server := &http.Server{Handler: mux, MaxHeaderBytes: maxHeader} //nolint:gosec // connections.Bind bounds the time of headers
 	return serveUntilDone(ctx, server, connections.Bind(server, listener, nil, connections.Timeouts{Header: headerTimeout}))
 }
 

@@ -82,21 +82,31 @@ func (r *Readiness) Check() error {
 		return err
 	}
 	trust, doubt := trustOf(found, newVerifier(certificate))
+	names := r.Configurations.names
+	if !r.suffices(trust, len(found) == len(names.Mutating)+len(names.Validating), now) {
+		return doubt
+	}
+	return nil
+}
+
+// suffices reports whether a replica is ready with this trust now. All of the configurations
+// may be there, or some.
+func (r *Readiness) suffices(trust trust, all bool, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if trust != r.trust || r.since.IsZero() {
 		r.trust, r.since = trust, now
 	}
 	lasts := now.Sub(r.since) >= patience
-	names := r.Configurations.names
-	switch {
-	case trust == byAll:
-		r.was = r.was || lasts || len(found) == len(names.Mutating)+len(names.Validating)
-	case trust == bySome && (r.was || lasts), trust == byNone && r.was && !lasts:
+	switch trust {
+	case byAll:
+		r.was = r.was || lasts || all
+		return true
+	case bySome:
+		return r.was || lasts
 	default:
-		return doubt
+		return r.was && !lasts
 	}
-	return nil
 }
 
 // trustOf reports how many configurations trust a certificate, and why the first of the

@@ -31,7 +31,7 @@ const (
 // answered or given up.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	var answering sync.WaitGroup
-	server := &http.Server{
+	server := &http.Server{ //nolint:gosec // connections.Bind bounds the time of headers
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answering.Add(1)
 			defer answering.Done()

@@ -70,7 +70,7 @@ type Server struct {
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	drainer := &handlers.Drainer{Inner: s.Handler, QuietPeriod: s.Quiet, HealthCheck: s.healthCheck()}
 	var draining atomic.Bool
-	server := &http.Server{
+	server := &http.Server{ //nolint:gosec // connections.Bind bounds the time of headers
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if draining.Load() {
 				w.Header().Set("Connection", "close")

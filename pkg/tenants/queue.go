@@ -38,7 +38,7 @@ func NewQueue[W any](size, share int) *Queue[W] {
 // Add appends the work of a tenant. It returns the work that has no room then: that work if
 // the tenant's share is used up or nobody has more, or else the newest of the tenant that
 // has most.
-func (q *Queue[W]) Add(tenant string, work W) (dropped W, any bool) {
+func (q *Queue[W]) Add(tenant string, work W) (dropped W, full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	own := q.lines[tenant]
@@ -54,7 +54,7 @@ func (q *Queue[W]) Add(tenant string, work W) (dropped W, any bool) {
 			return work, true
 		}
 		newest := len(longest.work) - 1
-		dropped, any, longest.work = longest.work[newest], true, longest.work[:newest]
+		dropped, full, longest.work = longest.work[newest], true, longest.work[:newest]
 		q.count--
 	}
 	q.lines[tenant] = own
@@ -63,7 +63,7 @@ func (q *Queue[W]) Add(tenant string, work W) (dropped W, any bool) {
 	if len(own.work) == 1 && !own.busy {
 		q.await(own)
 	}
-	return dropped, any
+	return dropped, full
 }
 
 // longest returns the line with the most work.

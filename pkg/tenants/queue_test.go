@@ -21,9 +21,9 @@ func TestAFloodOfOneTenantDelaysTheWorkOfAnotherByOnePieceAtMost(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		queue := tenants.NewQueue[string](100, 50)
 		for i := range 10_000 {
-			dropped, any := queue.Add("flood", fmt.Sprint("flood-", i))
-			require.Equal(t, i >= 50, any)
-			if any {
+			dropped, full := queue.Add("flood", fmt.Sprint("flood-", i))
+			require.Equal(t, i >= 50, full)
+			if full {
 				require.Equal(t, fmt.Sprint("flood-", i), dropped)
 			}
 		}
@@ -40,8 +40,8 @@ func TestAFloodOfOneTenantDelaysTheWorkOfAnotherByOnePieceAtMost(t *testing.T) {
 			close(ended)
 		}()
 		time.Sleep(1500 * time.Millisecond) // in the middle of its second piece
-		_, any := queue.Add("modest", "modest")
-		require.False(t, any)
+		_, full := queue.Add("modest", "modest")
+		require.False(t, full)
 		time.Sleep(1600 * time.Millisecond)
 		mu.Lock()
 		require.Equal(t, []string{"flood-0", "flood-1", "modest"}, done)
@@ -62,8 +62,8 @@ func TestWorkThatTakesLongTakesOneGoroutine(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		queue := tenants.NewQueue[string](100, 50)
 		for range 50 {
-			_, any := queue.Add("slow", "slow")
-			require.False(t, any)
+			_, full := queue.Add("slow", "slow")
+			require.False(t, full)
 		}
 		quick := 0
 		ended := make(chan struct{})
@@ -78,8 +78,8 @@ func TestWorkThatTakesLongTakesOneGoroutine(t *testing.T) {
 			close(ended)
 		}()
 		for range 1000 {
-			_, any := queue.Add("quick", "quick")
-			require.False(t, any)
+			_, full := queue.Add("quick", "quick")
+			require.False(t, full)
 			synctest.Wait()
 		}
 		require.Equal(t, 1000, quick)
@@ -92,8 +92,8 @@ func TestWorkThatTakesLongTakesOneGoroutine(t *testing.T) {
 func TestAFullQueueDropsTheNewestOfTheTenantThatHasMost(t *testing.T) {
 	queue := tenants.NewQueue[string](10, 6)
 	add := func(tenant string, i int) string {
-		dropped, any := queue.Add(tenant, fmt.Sprint(tenant, i))
-		if !any {
+		dropped, full := queue.Add(tenant, fmt.Sprint(tenant, i))
+		if !full {
 			return ""
 		}
 		return dropped
@@ -130,7 +130,7 @@ func TestAQueueForgetsTenantsWithoutWork(t *testing.T) {
 	for i := range 1000 {
 		done.Add(1)
 		adding.Go(func() {
-			if _, any := queue.Add(fmt.Sprint(i), i); any {
+			if _, full := queue.Add(fmt.Sprint(i), i); full {
 				done.Done()
 			}
 		})

@@ -13,9 +13,11 @@ import (
 	"strings"
 )
 
-// ThisFlag is a flag of the supervisor, and NextFlag how the next release spells it. Neither
-// release knows the other's.
-const ThisFlag, NextFlag = "-grace-period=", "-stopping-time="
+// ThisFlag is a flag of the supervisor that the next release doesn't know.
+const ThisFlag = "-grace-period="
+
+// NextFlag is how the next release spells ThisFlag. This one doesn't know it.
+const NextFlag = "-stopping-time="
 
 // renamedFlags is what the next release spells differently, in each place that spells it.
 var renamedFlags = []struct{ file, now, next string }{
