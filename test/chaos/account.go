@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // readers is how many logs are read at once.
@@ -45,7 +47,7 @@ type side struct {
 // account counts what became of the load, since there were so many refusals.
 func (e *environment) account(ctx context.Context, l *load, before map[types.UID]int, r *row) error {
 	for _, a := range l.attempts {
-		r.side(a.place).count(a)
+		sideOf(r, a.place).count(a)
 	}
 	for p, namespace := range e.spaces {
 		events, err := e.refusedPods(ctx, namespace)
@@ -53,7 +55,7 @@ func (e *environment) account(ctx context.Context, l *load, before map[types.UID
 			return err
 		}
 		for uid, count := range events {
-			r.side(place(p)).retried += max(0, count-before[uid])
+			sideOf(r, place(p)).retried += max(0, count-before[uid])
 		}
 	}
 	return e.countLines(ctx, l, &r.optedIn)
@@ -99,34 +101,44 @@ func (s *side) count(a *attempt) {
 	if a.optedIn() && a.unwrapped {
 		s.unwrapped++
 	}
-	started := a.started
-	if a.kind == aScaleUp && a.refusal == "" {
-		started = a.took
+	if start := a.start(); start > 0 {
+		s.longest = max(s.longest, start)
+		if start > late && a.refusal == "" && a.failure == "" {
+			s.late++
+		}
 	}
-	bad := ""
+	if counter, bad := s.counterOf(a); counter != nil {
+		*counter++
+		if len(s.examples) < 5 {
+			s.examples = append(s.examples, fmt.Sprintf("%s %s at %s: %s", a.kind, a.name, a.at.Format(time.TimeOnly), bad))
+		}
+	}
+}
+
+// counterOf returns where an attempt counts that has failed, and why it has.
+func (s *side) counterOf(a *attempt) (counter *int, why string) {
 	switch {
 	case a.refusal != "" && a.pod == "":
-		switch bad = a.refusal; {
-		case !mentionsUs(bad):
-			s.unanswered++
-		case a.kind == aTag:
-			s.lookups++
-		default:
-			s.refused++
-		}
-	case a.kind.isDry():
+		return s.counterOfRefusal(a), a.refusal
+	case a.kind.isAnswered():
+		return nil, ""
 	case a.kind == aTaskRun && a.failure != "":
-		s.runs++
-		bad = a.failure
-	case !a.done && !a.kind.isAnswered():
-		s.lost++
-		bad = "it never ran to its end: " + a.failure
-	case started > late:
-		s.late++
+		return &s.runs, a.failure
+	case !a.done:
+		return &s.lost, "it never ran to its end: " + a.failure
+	default:
+		return nil, ""
 	}
-	s.longest = max(s.longest, started)
-	if bad != "" && len(s.examples) < 5 {
-		s.examples = append(s.examples, fmt.Sprintf("%s %s at %s: %s", a.kind, a.name, a.at.Format(time.TimeOnly), bad))
+}
+
+func (s *side) counterOfRefusal(a *attempt) *int {
+	switch {
+	case !mentionsUs(a.refusal):
+		return &s.unanswered
+	case a.kind == aTag:
+		return &s.lookups
+	default:
+		return &s.refused
 	}
 }
 
@@ -160,24 +172,32 @@ func (e *environment) countLines(ctx context.Context, l *load, s *side) error {
 	return group.Wait()
 }
 
-// incomplete is the exit code of the plugin if it knows that output may be missing.
-const incomplete = 3
+const (
+	// incomplete is the exit code of the plugin if it knows that output may be missing.
+	incomplete = 3
+	// nothingKnown is what it says of a pod that is gone and has never reached the service.
+	nothingKnown = "the log service has no logs of "
+	// readLimit is for how long reading is tried: the service may have to recover.
+	readLimit = time.Minute
+)
 
 // missingLines reads the output of a pod, and returns how many lines it lacks, and whether
 // the reader is told.
 func (e *environment) missingLines(ctx context.Context, a *attempt) (missing int, told bool, err error) {
-	command := e.plugin.Logs(ctx, "-n", e.spaces[a.place], "pod/"+a.pod)
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	err = command.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == incomplete {
-		told, err = true, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("reading the output of pod %q: %w: %s", a.pod, err, bytes.TrimSpace(stderr.Bytes()))
-	}
-	missing, marked := linesOf(a.name, stdout.String())
-	return missing, told || marked, nil
+	err = framework.Eventually(ctx, readLimit, "the output of pod "+a.pod, func(ctx context.Context) error {
+		command := e.plugin.Logs(ctx, "-n", e.spaces[a.place], "pod/"+a.pod)
+		var stdout, stderr bytes.Buffer
+		command.Stdout, command.Stderr = &stdout, &stderr
+		err := command.Run()
+		exit, failed := errors.AsType[*exec.ExitError](err)
+		if err != nil && (!failed || exit.ExitCode() != incomplete) && !strings.Contains(stderr.String(), nothingKnown) {
+			return fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+		}
+		missing, told = linesOf(a.name, stdout.String())
+		told = told || failed && exit.ExitCode() == incomplete
+		return nil
+	})
+	return missing, told, err
 }
 
 // linesOf counts the lines that a text lacks, and says whether it has a mark in place of

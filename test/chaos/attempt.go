@@ -87,6 +87,14 @@ type attempt struct {
 
 func (a *attempt) optedIn() bool { return a.place != plain }
 
+// start is how long it took until something ran, 0 if nothing does.
+func (a *attempt) start() time.Duration {
+	if a.kind == aScaleUp && a.refusal == "" {
+		return a.took
+	}
+	return a.started
+}
+
 // decided says that it can't become better. It counts as bad as soon as it is late.
 func (a *attempt) decided(now time.Time) bool {
 	switch {

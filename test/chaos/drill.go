@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/framework"
@@ -45,13 +46,8 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 		return r, err
 	}
 	l := &load{environment: e, prefix: fmt.Sprintf("c%d", time.Now().Unix())}
-	loading, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() { defer close(ended); l.run(loading) }()
-	defer func() { stop(); <-ended }()
-	looking := make(chan struct{})
-	go func() { defer close(looking); l.keepLooking(loading) }()
-
+	stop := l.start(ctx)
+	defer stop()
 	if err := wait(ctx, before); err != nil {
 		return r, err
 	}
@@ -64,17 +60,7 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 		return r, err
 	}
 	stop()
-	<-ended
-	<-looking
-	unsettled := framework.Eventually(ctx, ending, "the load to end", func(ctx context.Context) error {
-		if err := l.look(ctx); err != nil {
-			return err
-		}
-		if open := l.open(); open > 0 {
-			return fmt.Errorf("%d objects haven't ended", open)
-		}
-		return nil
-	})
+	unsettled := l.waitForEnd(ctx)
 	if ctx.Err() != nil {
 		return r, ctx.Err()
 	}
@@ -85,6 +71,31 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 		return r, err
 	}
 	return r, l.remove(ctx)
+}
+
+// start keeps the load up, and looks at it, until what it returns is called.
+func (l *load) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { l.run(ctx) })
+	both.Go(func() { l.keepLooking(ctx) })
+	return func() {
+		cancel()
+		both.Wait()
+	}
+}
+
+// waitForEnd waits until each object of the load has ended.
+func (l *load) waitForEnd(ctx context.Context) error {
+	return framework.Eventually(ctx, ending, "the load to end", func(ctx context.Context) error {
+		if err := l.look(ctx); err != nil {
+			return err
+		}
+		if open := l.open(); open > 0 {
+			return fmt.Errorf("%d objects haven't ended", open)
+		}
+		return nil
+	})
 }
 
 // stage prepares the cluster for faults, and returns how to undo that.

@@ -188,41 +188,14 @@ func (l *load) spec(a *attempt) corev1.PodSpec {
 }
 
 // recovered returns from when on everything works for good that was asked after a moment, on
-// either side: of each kind, [inARow] are good. What is late in a namespace that opted in
-// doesn't count if its twin in the other one isn't good either: then it is the machine that is
-// slow.
+// either side: of each kind, [inARow] are good.
 func (l *load) recovered(from time.Time, optedIn bool) (since time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	twins := map[string]*attempt{}
-	for _, a := range l.attempts {
-		if !a.optedIn() {
-			twins[a.name] = a
-		}
-	}
-	since, now := from, time.Now()
+	since = from
 	for _, k := range kinds {
-		row, broken := 0, false
-		var first time.Time
-		for _, a := range l.attempts {
-			if a.kind != k || a.optedIn() != optedIn || a.at.Before(from) {
-				continue
-			}
-			if !a.decided(now) {
-				break
-			}
-			if !a.good() {
-				if twin := twins[a.name]; optedIn && twin != nil && a.refusal == "" && twin.decided(now) && !twin.good() {
-					continue
-				}
-				row, broken = 0, true
-				continue
-			}
-			if row++; row == 1 {
-				first = a.at
-			}
-		}
-		if row < inARow {
+		first, broken, ok := l.firstOfRow(k, optedIn, from, time.Now())
+		if !ok {
 			return time.Time{}, false
 		}
 		if broken && first.After(since) {
@@ -230,6 +203,45 @@ func (l *load) recovered(from time.Time, optedIn bool) (since time.Time, ok bool
 		}
 	}
 	return since, true
+}
+
+// firstOfRow returns when the first of the good attempts of a kind was made after which none
+// was bad, and whether one was bad before, if there are enough of them.
+func (l *load) firstOfRow(k kind, optedIn bool, from, now time.Time) (first time.Time, broken, ok bool) {
+	twins, row := l.twins(), 0
+	for _, a := range l.attempts {
+		if a.kind != k || a.optedIn() != optedIn || a.at.Before(from) {
+			continue
+		}
+		switch {
+		case !a.decided(now):
+			return first, broken, row >= inARow
+		case a.good():
+			if row++; row == 1 {
+				first = a.at
+			}
+		case !isSlowMachine(a, twins[a.name], now):
+			row, broken = 0, true
+		}
+	}
+	return first, broken, row >= inARow
+}
+
+// twins are the attempts outside, by the name that they have in common with others.
+func (l *load) twins() map[string]*attempt {
+	twins := map[string]*attempt{}
+	for _, a := range l.attempts {
+		if !a.optedIn() {
+			twins[a.name] = a
+		}
+	}
+	return twins
+}
+
+// isSlowMachine says that an attempt in a namespace that opted in is late, and its twin isn't
+// good either.
+func isSlowMachine(a, twin *attempt, now time.Time) bool {
+	return a.optedIn() && a.refusal == "" && twin != nil && twin.decided(now) && !twin.good()
 }
 
 // open counts the attempts that aren't over.

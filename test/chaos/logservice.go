@@ -139,9 +139,9 @@ func fillVolume(ctx context.Context, e *environment) (healer, error) {
 	if err := unix.Fstatfs(int(directory.Fd()), &space); err != nil {
 		return nil, fmt.Errorf("asking for the space of the log service's volume: %w", err)
 	}
-	const most = 1 << 30
-	if size := int64(space.Blocks) * space.Bsize; size > most {
-		return nil, fmt.Errorf("filling the log service's volume: it has %d bytes, so it isn't the small one", size)
+	const most = 1 << 18 // blocks of 4 KiB are a gibibyte
+	if space.Blocks > most {
+		return nil, fmt.Errorf("filling the log service's volume: it has %d blocks, so it isn't the small one", space.Blocks)
 	}
 	const filler = "/proc/self/fd/3/filler-of-chaos"
 	return guarded(ctx, "! cat /dev/zero >"+filler+" 2>/dev/null", "rm "+filler, directory)

@@ -95,8 +95,8 @@ func shortly(of []fault, seed uint64) []fault {
 	if len(of) < 2 {
 		return of
 	}
-	at := int(seed % uint64(len(of)))
-	return []fault{of[at], of[(at+len(of)/2)%len(of)]}
+	count := uint64(len(of))
+	return []fault{of[seed%count], of[(seed%count+count/2)%count]}
 }
 
 // named returns the faults of a list of names, all if it is empty.

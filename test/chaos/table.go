@@ -23,8 +23,8 @@ type row struct {
 
 func (r row) name() string { return names(r.faults) }
 
-// side is that of a namespace.
-func (r *row) side(p place) *side {
+// sideOf is that of a namespace.
+func sideOf(r *row, p place) *side {
 	if p == plain {
 		return &r.others
 	}
@@ -71,7 +71,7 @@ func (r row) problems() (missed []string) {
 // String is what is printed after a drill.
 func (r row) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, from %s on: healed after %s\n", r.name(), r.began.Format(time.TimeOnly), r.both(side.healedAfter))
+	fmt.Fprintf(&b, "%s, from %s on: healed after %s\n", r.name(), r.began.Format(time.TimeOnly), r.both(healedAfter))
 	for _, s := range []struct {
 		name string
 		side
@@ -91,7 +91,7 @@ func (r row) String() string {
 // both is a cell of the namespaces that opted in, and of the other one.
 func (r row) both(of func(side) string) string { return of(r.optedIn) + " : " + of(r.others) }
 
-func (s side) healedAfter() string {
+func healedAfter(s side) string {
 	if s.healed < 0 {
 		return "never"
 	}
@@ -137,7 +137,7 @@ var columns = []column{
 		return r.both(func(s side) string { return fmt.Sprintf("%.0f s", s.longest.Seconds()) })
 	}},
 	{"lines missing, marked", func(r row) string { return fmt.Sprintf("%d, %d", r.optedIn.missing, r.optedIn.marked) }},
-	{"healed after", func(r row) string { return r.both(side.healedAfter) }},
+	{"healed after", func(r row) string { return r.both(healedAfter) }},
 	{"run", func(r row) string {
 		return fmt.Sprintf("%s, %v, %d cores", r.began.UTC().Format(time.DateOnly), r.lasting, runtime.NumCPU())
 	}},

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// ThisFlag is a flag of the supervisor that the next release doesn't know.
+// ThisFlag is a flag of the supervisor.
 const ThisFlag = "-grace-period="
 
-// NextFlag is how the next release spells ThisFlag. This one doesn't know it.
+// NextFlag is how the next release spells it. Neither release knows the other's.
 const NextFlag = "-stopping-time="
 
 // renamedFlags is what the next release spells differently, in each place that spells it.
