@@ -47,7 +47,7 @@ func TestAPipelineRunOfTheClusterIsDrawnAndToldAlike(t *testing.T) {
 		b.visit(t, of.page+"pipelinerun/release/", over)
 		require.Empty(t, value[[]string](t, b, unlike))
 		require.Subset(t, value[[]string](t, b, `[...new Set([...document.querySelectorAll("#charts .chart .bar")].map((bar) => bar.classList[1]))]`),
-			[]string{"requesting", "starting", "pulling", "waiting", "hook", "running", "completing"})
+			[]string{"starting", "pulling", "waiting", "hook", "running"})
 		told := value[[]string](t, b, spans)
 		require.Contains(t, told, "step-compile|waited|step-fetch|met")
 		require.Contains(t, told, "step-unit|ran||exit code 3")
