@@ -196,7 +196,7 @@ e2e: deploy fixtures
 .PHONY: page
 page: deploy
 	@$(with-browser)
-	@$(in-cluster) cd test/page && go test -vet=off -tags e2e -count 1 -timeout 10m -run Cluster . $(ARGS)
+	@$(in-cluster) cd test/page && go test -vet=off -tags e2e -count 1 -timeout 30m -run Cluster . $(ARGS)
 
 # Tests of two to five minutes each, in which nothing else can run. Shorter tests have
 # parts of them: claims and upgrades, a replica of the log service that is replaced, an
