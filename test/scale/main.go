@@ -45,7 +45,7 @@ func main() {
 	log.SetFlags(log.Ltime)
 	log.SetPrefix("scale: ")
 	var o options
-	flag.BoolVar(&o.short, "short", false, "measure small numbers, within four minutes")
+	flag.BoolVar(&o.short, "short", false, "measure small numbers, within five minutes")
 	flag.BoolVar(&o.sample, "sample", false, "measure the smallest numbers, and fail if a request fails or memory grows as it shouldn't")
 	flag.BoolVar(&o.update, "update", false, "write docs/scale.md, docs/scale.json and docs/scale.svg")
 	flag.BoolVar(&o.render, "render", false, "measure nothing, and write the page and the picture from docs/scale.json")

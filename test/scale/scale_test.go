@@ -120,7 +120,7 @@ func TestPartsThatFailedAreRendered(t *testing.T) {
 }
 
 func TestThePageSaysWhenPartsWereMeasuredAndBesideWhat(t *testing.T) {
-	require.Contains(t, renderRecords(figured()), "| 1m30s | namespaces | 2026-11-28 12:30 | 2 | 0.2 | 2.0 | 0.12 | 7 |  |\n")
+	require.Contains(t, renderRecords(figured()), "| namespaces | 1m30s | 2026-11-28 12:30 | 2 | 0.2 | 2.0 | 0.12 | 7 |  |\n")
 	require.Contains(t, renderRecords(figured()), "`make scale ARGS=-update`")
 }
 

@@ -193,10 +193,10 @@ func renderRecords(f figures) string {
 	if len(f.Parts) == 0 {
 		return ""
 	}
-	rows := [][]string{{"took", "part", "began (UTC)", "cores", "load average before", "after", "cores that others used", "namespaces that existed", "failed"}}
+	rows := [][]string{{"part", "took", "began (UTC)", "cores", "load average before", "after", "cores that others used", "namespaces that existed", "failed"}}
 	for _, r := range f.Parts {
 		rows = append(rows, []string{
-			r.Took.Round(time.Second).String(), r.Part, r.Began.UTC().Format("2006-01-02 15:04"), number(r.Cores),
+			r.Part, r.Took.Round(time.Second).String(), r.Began.UTC().Format("2006-01-02 15:04"), number(r.Cores),
 			fmt.Sprintf("%.1f", r.LoadBefore), fmt.Sprintf("%.1f", r.LoadAfter), fmt.Sprintf("%.2f", r.Others), number(r.Beside), r.Failed,
 		})
 	}
