@@ -92,7 +92,7 @@ examples: deploy
 	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test test-all
-test: lint unit e2e-sample outage-sample scale-sample page equality-sample e2e-release-sample
+test: lint unit e2e-sample outage-sample scale-sample page-sample equality-sample e2e-release-sample
 test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos-sample scale-sample outage page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
@@ -197,6 +197,11 @@ e2e: deploy fixtures
 page: deploy
 	@$(with-browser)
 	@$(in-cluster) cd test/page && go test -vet=off -tags e2e -count 1 -timeout 30m -run Cluster . $(ARGS)
+
+# Without a million lines, and without those that install the page for a team.
+.PHONY: page-sample
+page-sample: ARGS = -run 'TheCommandShows|TheListHas|StartsOfAContainer|WhatContainersOf'
+page-sample: page
 
 # Tests of two to five minutes each, in which nothing else can run. Shorter tests have
 # parts of them: claims and upgrades, a replica of the log service that is replaced, an
