@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,11 +183,11 @@ func TestARefusedEventIsNotTriedAgain(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tries := 0
-				r, logged := runningLogged(t, &store{fails: func(*corev1.Event) error { tries++; return test.err }})
+				var tries atomic.Int64
+				r, logged := runningLogged(t, &store{fails: func(*corev1.Event) error { tries.Add(1); return test.err }})
 				r.warnOf("tenant", "job")
 				time.Sleep(time.Hour)
-				require.Equal(t, 1, tries)
+				require.EqualValues(t, 1, tries.Load())
 				require.Equal(t, test.logged, logged.FilterMessage("Failed to write an event").Len())
 			})
 		})
