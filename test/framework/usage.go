@@ -6,7 +6,9 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,8 +23,9 @@ type Usage struct {
 	RSSAnon, RSS int64 // bytes
 	Threads      int
 	// Since it began:
-	Wakeups int64
-	CPU     time.Duration
+	HighestRSS int64 // bytes
+	Wakeups    int64
+	CPU        time.Duration
 }
 
 // UsageOf reads what the kernel has counted of a process of this machine.
@@ -33,6 +36,7 @@ func UsageOf(pid int) (u Usage, err error) {
 		return u, err
 	}
 	u.RSSAnon, u.RSS = field(string(status), "RssAnon")<<10, field(string(status), "VmRSS")<<10
+	u.HighestRSS = field(string(status), "VmHWM") << 10
 	threads, err := filepath.Glob(filepath.Join(dir, "task/*/status"))
 	if err != nil {
 		return u, err
@@ -40,7 +44,10 @@ func UsageOf(pid int) (u Usage, err error) {
 	u.Threads = len(threads)
 	for _, thread := range threads {
 		status, err := os.ReadFile(thread)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+			continue // it has just ended
+		case err != nil:
 			return u, err
 		}
 		// How often it went to sleep of its own.

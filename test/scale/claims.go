@@ -102,7 +102,7 @@ func (w *world) fillClaims(ctx context.Context, from, to int) (used, took time.D
 	}
 	defer stopped()
 	defer stop()
-	before, err := w.injector.usage()
+	before, err := w.injector.Usage()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -133,7 +133,7 @@ func (w *world) fillClaims(ctx context.Context, from, to int) (used, took time.D
 	}); err != nil {
 		return 0, 0, err
 	}
-	after, err := w.injector.usage()
+	after, err := w.injector.Usage()
 	return after.CPU - before.CPU, took, err
 }
 

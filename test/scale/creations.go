@@ -84,11 +84,11 @@ type side struct {
 
 func (s *side) block(ctx context.Context, w *world, namespace string, of load) error {
 	p := taskRunPod("run", "")
-	server, err := w.apiServer.usage()
+	server, err := w.apiServer.Usage()
 	if err != nil {
 		return err
 	}
-	injector, err := w.injector.usage()
+	injector, err := w.injector.Usage()
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (s *side) block(ctx context.Context, w *world, namespace string, of load) e
 	if len(got.times) == 0 {
 		return fmt.Errorf("creating pods in namespace %q: none was created: %w", namespace, got.why)
 	}
-	serverAfter, err := w.apiServer.usage()
+	serverAfter, err := w.apiServer.Usage()
 	if err != nil {
 		return err
 	}
-	injectorAfter, err := w.injector.usage()
+	injectorAfter, err := w.injector.Usage()
 	if err != nil {
 		return err
 	}

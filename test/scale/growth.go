@@ -60,10 +60,10 @@ func (w *world) observe(ctx context.Context, objects int) (g grown, err error) {
 		g.Ready = append(g.Ready, ready)
 	}
 	slices.Sort(g.Ready)
-	if g.Settled, err = w.injector.settle(ctx, settleLimit); err != nil {
+	if g.Settled, err = w.settle(ctx); err != nil {
 		return g, err
 	}
-	used, err := w.injector.usage()
+	used, err := w.injector.Usage()
 	if err != nil {
 		return g, err
 	}
@@ -71,7 +71,7 @@ func (w *world) observe(ctx context.Context, objects int) (g grown, err error) {
 	if g.Injector, err = w.injectorMemory(ctx); err != nil {
 		return g, err
 	}
-	server, err := w.apiServer.usage()
+	server, err := w.apiServer.Usage()
 	g.APIServer = server.RSS
 	return g, err
 }
@@ -261,7 +261,7 @@ func (w *world) changeNodes(ctx context.Context, nodes int) (time.Duration, erro
 	if nodes == 0 {
 		return 0, nil
 	}
-	before, err := w.injector.usage()
+	before, err := w.injector.Usage()
 	if err != nil {
 		return 0, err
 	}
@@ -275,10 +275,10 @@ func (w *world) changeNodes(ctx context.Context, nodes int) (time.Duration, erro
 			return 0, err
 		}
 	}
-	if _, err := w.injector.settle(ctx, settleLimit); err != nil {
+	if _, err := w.settle(ctx); err != nil {
 		return 0, err
 	}
-	after, err := w.injector.usage()
+	after, err := w.injector.Usage()
 	return (after.CPU - before.CPU) / time.Duration(2*nodes), err
 }
 

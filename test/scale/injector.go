@@ -29,6 +29,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/config"
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/program"
 )
 
 const (
@@ -71,14 +72,14 @@ func (w *world) startInjector(ctx context.Context) (ready time.Duration, err err
 		return 0, err
 	}
 	environment = append(environment, "SYSTEM_NAMESPACE="+framework.SystemNamespace, fmt.Sprint("POD_NAME=injector-", w.starts))
-	w.injector, err = onCore(func() (*process, error) {
-		return start(w.directory, injectorProgram, environment, "-kubeconfig", kubeconfig, "-copier-image", noImage, "-entrypoint-image", noImage,
+	w.injector, err = onCore(func() (*program.Process, error) {
+		return w.start(injectorProgram, environment, "-kubeconfig", kubeconfig, "-copier-image", noImage, "-entrypoint-image", noImage,
 			"-copier-with-logs-image", noImage, "-entrypoint-with-logs-image", noImage)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return w.injector.await(ctx, probing, probe)
+	return await(ctx, w.injector, probing, probe)
 }
 
 // environmentOfDeployment returns the variables that have the same value in each of the
@@ -129,7 +130,7 @@ func (w *world) kubeconfig(ctx context.Context, namespace, account string) (stri
 // stopInjector kills the injector, and removes the leases of which it is the holder, so
 // that the next one needn't wait until they have expired.
 func (w *world) stopInjector(ctx context.Context) error {
-	w.injector.kill()
+	w.injector.Kill()
 	w.injector = nil
 	err := w.cluster.Kube.CoordinationV1().Leases(framework.SystemNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err != nil {
@@ -154,7 +155,7 @@ func (w *world) injectorMemory(ctx context.Context) (m memory, err error) {
 			return m, err
 		}
 	}
-	used, err := w.injector.usage()
+	used, err := w.injector.Usage()
 	m.RSS, m.Highest = used.RSS, used.HighestRSS
 	return m, err
 }

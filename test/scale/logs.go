@@ -23,6 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/program"
 	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
@@ -134,14 +135,14 @@ func (w *world) startLogs(ctx context.Context) (*shipping.Service, error) {
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		return nil, err
 	}
-	w.logs, err = onCore(func() (*process, error) {
-		return start(w.directory, logsProgram, []string{"GOMEMLIMIT=400MiB"},
+	w.logs, err = onCore(func() (*program.Process, error) {
+		return w.start(logsProgram, []string{"GOMEMLIMIT=400MiB"},
 			"-kubeconfig", kubeconfig, "-directory", directory, "-listen", logsAddress, "-listen-proxied", "127.0.0.1:9444", "-probes", logsProbes)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.logs.await(ctx, http.DefaultClient, get("http://"+logsProbes+"/readyz")); err != nil {
+	if _, err := await(ctx, w.logs, http.DefaultClient, get("http://"+logsProbes+"/readyz")); err != nil {
 		return nil, err
 	}
 	return w.logService(ctx)
@@ -179,7 +180,7 @@ func (w *world) stream(ctx context.Context, n int, tokens []string) (l logged, e
 	if err != nil {
 		return l, err
 	}
-	defer w.logs.kill()
+	defer w.logs.Kill()
 	l.Streams = n
 	var record shipping.Recorder
 	began := time.Now()
@@ -225,22 +226,22 @@ func beginStreams(ctx context.Context, service *shipping.Service, n int, tokens 
 func (l *logged) measure(ctx context.Context, w *world, record *shipping.Recorder) error {
 	shipping.Sleep(ctx, w.plan.linger)
 	repeated := record.Failures()
-	before, err := w.logs.usage()
+	before, err := w.logs.Usage()
 	if err != nil {
 		return err
 	}
-	serverBefore, err := w.apiServer.usage()
+	serverBefore, err := w.apiServer.Usage()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	shipping.Sleep(ctx, w.plan.streamLast)
 	ended := time.Now()
-	after, err := w.logs.usage()
+	after, err := w.logs.Usage()
 	if err != nil {
 		return err
 	}
-	server, err := w.apiServer.usage()
+	server, err := w.apiServer.Usage()
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (w *world) ours() (total time.Duration, err error) {
 		total += time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	}
 	for _, p := range w.running() {
-		used, err := p.usage()
+		used, err := p.Usage()
 		if err != nil {
 			return 0, err
 		}

@@ -97,14 +97,14 @@ type loaded struct {
 
 // bear measures the injector while it answers requests.
 func (w *world) bear(ctx context.Context, of load, kind string, do func(context.Context, int) error) (l loaded, err error) {
-	before, err := w.injector.usage()
+	before, err := w.injector.Usage()
 	if err != nil {
 		return l, err
 	}
 	profiled := w.keepCPU(ctx, fmt.Sprintf("%s-%d", strings.ReplaceAll(kind, " ", "-"), of.rate), time.Duration(of.requests)*time.Second/time.Duration(of.rate))
 	got := drive(ctx, of, do)
 	profiled()
-	after, err := w.injector.usage()
+	after, err := w.injector.Usage()
 	if err != nil {
 		return l, err
 	}
@@ -219,7 +219,7 @@ func measureImages(ctx context.Context, w *world, f *figures) error {
 	if _, err := w.startInjector(ctx); err != nil {
 		return err
 	}
-	if _, err := w.injector.settle(ctx, settleLimit); err != nil {
+	if _, err := w.settle(ctx); err != nil {
 		return err
 	}
 	none := imagesRow{}

@@ -30,6 +30,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/config"
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/program"
 )
 
 const (
@@ -48,7 +49,7 @@ type world struct {
 	directory string
 	plan      plan
 
-	etcd, apiServer, injector, logs *process
+	etcd, apiServer, injector, logs *program.Process
 	cluster                         *framework.Cluster
 	admin                           *http.Client
 	starts                          int    // of the injector
@@ -69,7 +70,7 @@ func (w *world) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.etcd, err = start(w.directory, etcdProgram, nil,
+	w.etcd, err = w.start(etcdProgram, nil,
 		"--data-dir="+data,
 		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
 		"--listen-peer-urls=http://127.0.0.1:2380", "--quota-backend-bytes=8589934592",
@@ -77,7 +78,7 @@ func (w *world) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.etcd.await(ctx, http.DefaultClient, get(etcdURL+"/health")); err != nil {
+	if _, err := await(ctx, w.etcd, http.DefaultClient, get(etcdURL+"/health")); err != nil {
 		return err
 	}
 	if err := w.connect(); err != nil {
@@ -93,7 +94,7 @@ func (w *world) begin(ctx context.Context) error {
 func (w *world) startAPIServer(ctx context.Context) error {
 	in := func(name string) string { return filepath.Join(w.directory, name) }
 	var err error
-	w.apiServer, err = start(w.directory, apiServerProgram, nil,
+	w.apiServer, err = w.start(apiServerProgram, nil,
 		"--etcd-servers="+etcdURL, "--advertise-address="+address, "--bind-address="+address, "--secure-port=6443",
 		"--tls-cert-file="+in(apiServerCertificate), "--tls-private-key-file="+in(apiServerKey), "--token-auth-file="+in("tokens.csv"), "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+in("service-accounts.key"),
@@ -103,7 +104,7 @@ func (w *world) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.apiServer.await(ctx, w.admin, get(apiServerURL+"/readyz"))
+	_, err = await(ctx, w.apiServer, w.admin, get(apiServerURL+"/readyz"))
 	return err
 }
 
@@ -281,14 +282,14 @@ func (w *world) etcdBytes(ctx context.Context) (int64, error) {
 
 // restartAPIServer starts the API server again, so that its memory is that of what exists.
 func (w *world) restartAPIServer(ctx context.Context) error {
-	w.apiServer.kill()
+	w.apiServer.Kill()
 	return w.startAPIServer(ctx)
 }
 
 // running returns the processes that run.
-func (w *world) running() (all []*process) {
-	for _, p := range []*process{w.logs, w.injector, w.apiServer, w.etcd} {
-		if p.runs() {
+func (w *world) running() (all []*program.Process) {
+	for _, p := range []*program.Process{w.logs, w.injector, w.apiServer, w.etcd} {
+		if p.Runs() {
 			all = append(all, p)
 		}
 	}
@@ -298,6 +299,6 @@ func (w *world) running() (all []*process) {
 // end ends all processes.
 func (w *world) end() {
 	for _, p := range w.running() {
-		p.kill()
+		p.Kill()
 	}
 }

@@ -18,8 +18,8 @@ import (
 // It measures streams that are read as they were sent, or fails.
 func TestTheLogServiceIsMeasuredOnAnS3Server(t *testing.T) {
 	programs := t.TempDir()
-	for name, program := range map[string]program{"logs": service, "versitygw": versitygw} {
-		require.NoError(t, program.build(t.Context(), filepath.Join(programs, name)))
+	for name, source := range map[string]source{"logs": service, "versitygw": versitygw} {
+		require.NoError(t, source.build(t.Context(), filepath.Join(programs, name)))
 	}
 	p := brief
 	chatty, err := measureLapse(t.Context(), programs, p)

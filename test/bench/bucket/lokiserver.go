@@ -26,13 +26,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/entrypointer/entrypointer/test/program"
 	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
 // A lokiServer is Loki as a single binary, on a store.
 type lokiServer struct {
 	*store
-	process *process
+	process *program.Process
 	url     string
 	client  *http.Client
 }
@@ -93,16 +94,14 @@ func startLoki(ctx context.Context, programs string, latency time.Duration) (l *
 		return nil, err
 	}
 	l.url = "http://127.0.0.1:" + ports[0]
-	return l, l.process.await(ctx, "Loki", startLimit, func() bool {
+	return l, await(ctx, l.process, "Loki", func(ctx context.Context) error {
 		_, err := get(ctx, l.url+"/ready")
-		return err == nil
+		return err
 	})
 }
 
 func (l *lokiServer) close() {
-	if l.process != nil {
-		l.process.kill()
-	}
+	l.process.Kill()
 	if l.store != nil {
 		l.store.close()
 	}
@@ -273,23 +272,26 @@ func (l *lokiServer) flood(ctx context.Context, s *lokiStream, size int64, recor
 // flush has Loki write all that it has in memory to the bucket, and ends it, so that it
 // writes its index as well.
 func (l *lokiServer) flush(ctx context.Context) error {
-	var failure error
-	err := l.process.await(ctx, "Loki to write its chunks", flushLimit, func() bool {
+	_, err := l.process.Await(ctx, "Loki to write its chunks", flushLimit, func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/flush", nil)
 		if err != nil {
-			failure = err
-			return true
+			return err
 		}
-		if response, err := l.client.Do(request); err == nil {
-			_ = response.Body.Close()
+		response, err := l.client.Do(request)
+		if err != nil {
+			return err
 		}
+		_ = response.Body.Close()
 		text, err := get(ctx, l.url+"/metrics")
-		return err == nil && strings.Contains(text, memoryChunks) && metric(text, memoryChunks) == 0
+		if err == nil && (!strings.Contains(text, memoryChunks) || metric(text, memoryChunks) != 0) {
+			err = errors.New("there are chunks in memory")
+		}
+		return err
 	})
-	if err := errors.Join(err, failure); err != nil {
+	if err != nil {
 		return err
 	}
-	err = l.process.stop()
+	err = l.process.Stop()
 	l.process = nil
 	return err
 }

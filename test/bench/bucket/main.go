@@ -129,7 +129,7 @@ var parts = []part{
 
 // compile puts the programs that the plan needs into a directory.
 func compile(ctx context.Context, programs string, p plan) error {
-	build := map[string]program{"logs": service, "versitygw": versitygw}
+	build := map[string]source{"logs": service, "versitygw": versitygw}
 	switch {
 	case p.withLoki && p.loki != "":
 		path, err := filepath.Abs(p.loki)
@@ -142,9 +142,9 @@ func compile(ctx context.Context, programs string, p plan) error {
 	case p.withLoki:
 		build["loki"] = loki
 	}
-	for name, program := range build {
+	for name, source := range build {
 		log.Printf("compiling %s", name)
-		if err := program.build(ctx, filepath.Join(programs, name)); err != nil {
+		if err := source.build(ctx, filepath.Join(programs, name)); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/program"
 	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
@@ -109,9 +110,9 @@ func ownRate(ctx context.Context, programs string, p plan, r rate) (l load, err 
 	for _, s := range list {
 		group.Go(func() error { return s.Print(printing, pace, &record) })
 	}
-	var processes []*process
+	var processes []*program.Process
 	for _, r := range c.replicas {
-		processes = append(processes, r.process)
+		processes = append(processes, r.Process)
 	}
 	err = l.measure(printing, p, c.store, processes, &record)
 	if err := errors.Join(err, group.Wait()); err != nil {
@@ -130,30 +131,26 @@ func sample(list []*shipping.Stream, count int) (some []*shipping.Stream) {
 }
 
 // measure measures a span after streams have begun to print.
-func (l *load) measure(ctx context.Context, p plan, s *store, processes []*process, record *shipping.Recorder) error {
+func (l *load) measure(ctx context.Context, p plan, s *store, processes []*program.Process, record *shipping.Recorder) error {
 	shipping.Sleep(ctx, l.warm)
 	calls, cpu, began, failed := s.proxy.calls(), time.Duration(0), time.Now(), record.Failures()
 	for _, process := range processes {
-		before, err := process.cpu()
+		before, err := process.Usage()
 		if err != nil {
 			return err
 		}
-		cpu -= before
+		cpu -= before.CPU
 	}
 	shipping.Sleep(ctx, p.rateLast)
 	ended := time.Now()
 	l.calls, l.failed = s.proxy.calls().minus(calls), record.Failures()-failed
 	for _, process := range processes {
-		after, err := process.cpu()
+		after, err := process.Usage()
 		if err != nil {
 			return err
 		}
-		cpu += after
-		highest, err := process.highest()
-		if err != nil {
-			return err
-		}
-		l.memory = max(l.memory, highest)
+		cpu += after.CPU
+		l.memory = max(l.memory, after.HighestRSS)
 	}
 	l.cpu = cpu.Seconds() / ended.Sub(began).Seconds() / float64(len(processes))
 	took := record.Between(began, ended)
@@ -174,7 +171,7 @@ func lokiRate(ctx context.Context, programs string, p plan, r rate) (l load, err
 	group.Go(func() error {
 		return server.printAll(printing, server.agents(r.streams), shipping.Pace{Every: r.every, Speed: 1, Began: time.Now(), Lasts: r.warm + p.rateLast}, &record)
 	})
-	err = l.measure(printing, p, server.store, []*process{server.process}, &record)
+	err = l.measure(printing, p, server.store, []*program.Process{server.process}, &record)
 	return l, errors.Join(err, group.Wait())
 }
 

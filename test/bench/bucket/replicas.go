@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/test/program"
 	"github.com/entrypointer/entrypointer/test/shipping"
 )
 
@@ -31,7 +32,7 @@ type cluster struct {
 
 // A replica is a process that serves the API of pods and of readers, and metrics.
 type replica struct {
-	*process
+	*program.Process
 	shipping.Service
 
 	probes string
@@ -71,7 +72,7 @@ func (c *cluster) kubeconfig() string { return filepath.Join(c.directory, "kubec
 func (c *cluster) close() {
 	for _, r := range c.replicas {
 		if r != nil {
-			r.kill()
+			r.Kill()
 		}
 	}
 	if c.api != nil {
@@ -102,11 +103,14 @@ func (c *cluster) startReplica(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	r := &replica{process: p, probes: "http://" + addresses[2]}
+	r := &replica{Process: p, probes: "http://" + addresses[2]}
 	c.replicas[i] = r
-	err = p.await(ctx, "the log service", startLimit, func() bool {
+	err = await(ctx, p, "the log service", func(ctx context.Context) error {
 		_, err := get(ctx, r.probes+"/readyz")
-		return err == nil && c.api.published() != nil
+		if err == nil && c.api.published() == nil {
+			err = errors.New("it hasn't published its address")
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -150,7 +154,7 @@ const restWithin = 20 * time.Minute
 func (c *cluster) stop() error {
 	for i, r := range c.replicas {
 		if r != nil {
-			if err := r.stop(); err != nil {
+			if err := r.Stop(); err != nil {
 				return err
 			}
 			c.replicas[i] = nil
@@ -171,14 +175,15 @@ func (c *cluster) sweepAfter(ctx context.Context, passed time.Duration) (changes
 			return 0, err
 		}
 		r := c.replicas[i]
-		var failure error
 		var changed float64
-		err := r.await(ctx, "a sweep", restWithin, func() bool {
+		_, err := r.Await(ctx, "a sweep", restWithin, func(ctx context.Context) (err error) {
 			var count float64
-			count, changed, failure = r.sweeps(ctx)
-			return failure != nil || count >= 2
+			if count, changed, err = r.sweeps(ctx); err == nil && count < 2 {
+				err = fmt.Errorf("it has swept %v times", count)
+			}
+			return err
 		})
-		if err := errors.Join(err, failure, r.stop()); err != nil {
+		if err := errors.Join(err, r.Stop()); err != nil {
 			return 0, err
 		}
 		c.replicas[i] = nil

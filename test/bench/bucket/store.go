@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/entrypointer/entrypointer/test/program"
 )
 
 const bucketName, accessKey, secretKey = "logs", "access", "secret"
@@ -22,7 +24,7 @@ const bucketName, accessKey, secretKey = "logs", "access", "secret"
 // A store is an S3 server with a proxy before it. Its objects are files.
 type store struct {
 	directory string // of everything here
-	server    *process
+	server    *program.Process
 	proxy     *proxy
 }
 
@@ -45,9 +47,12 @@ func startStore(ctx context.Context, programs string, latency time.Duration) (s 
 	if err != nil {
 		return nil, err
 	}
-	err = s.server.await(ctx, "the S3 server", startLimit, func() bool {
+	err = await(ctx, s.server, "the S3 server", func(ctx context.Context) error {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		return err == nil && connection.Close() == nil
+		if err != nil {
+			return err
+		}
+		return connection.Close()
 	})
 	if err != nil {
 		return nil, err
@@ -60,9 +65,7 @@ func (s *store) close() {
 	if s.proxy != nil {
 		s.proxy.close()
 	}
-	if s.server != nil {
-		s.server.kill()
-	}
+	s.server.Kill()
 	_ = os.RemoveAll(s.directory)
 }
 
