@@ -25,13 +25,13 @@ import (
 	"knative.dev/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
-	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/config"
 )
 
 // A replica is ready when each entry that calls the injector trusts its certificate, so each
 // gets the CA, whatever its name. The others are somebody else's, whatever their names.
 func TestEachEntryOfTheConfigurationsWebhookThatCallsTheInjectorGetsTheCA(t *testing.T) {
-	ours := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: system.Namespace(), Name: admission.ServiceName, Path: new(configPath)}}
+	ours := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: system.Namespace(), Name: config.WebhookService, Path: new(configPath)}}
 	theirs := admissionregistrationv1.WebhookClientConfig{URL: new("https://policies.example.test")}
 	rules := []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update}}}
 	for what, webhooks := range map[string][]admissionregistrationv1.ValidatingWebhook{
@@ -43,7 +43,7 @@ func TestEachEntryOfTheConfigurationsWebhookThatCallsTheInjectorGetsTheCA(t *tes
 	} {
 		t.Run(what, func(t *testing.T) {
 			ctx, _ := rtesting.SetupFakeContext(t)
-			ctx = webhook.WithOptions(ctx, webhook.Options{ServiceName: admission.ServiceName, SecretName: servedSecret})
+			ctx = webhook.WithOptions(ctx, webhook.Options{ServiceName: config.WebhookService, SecretName: config.ServedSecret})
 			client := kubeclient.Get(ctx)
 			configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configWebhook}, Webhooks: webhooks}
 			_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{})
@@ -52,7 +52,7 @@ func TestEachEntryOfTheConfigurationsWebhookThatCallsTheInjectorGetsTheCA(t *tes
 			require.NoError(t, err)
 			require.NoError(t, vwcinformer.Get(ctx).Informer().GetIndexer().Add(configuration))
 			require.NoError(t, secretinformer.Get(ctx).Informer().GetIndexer().Add(&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: servedSecret}, Data: map[string][]byte{"ca-cert.pem": []byte("ca")},
+				ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: config.ServedSecret}, Data: map[string][]byte{"ca-cert.pem": []byte("ca")},
 			}))
 			controller := newConfigValidation(ctx, nil)
 			require.NoError(t, controller.Reconciler.(reconciler.LeaderAware).Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}))

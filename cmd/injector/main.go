@@ -37,9 +37,6 @@ var webhooks = admission.Webhooks{
 	Validating: []string{configWebhook, workloads.WebhookName},
 }
 
-// servedSecret is the Secret whose certificate is served.
-const servedSecret = "entrypointer-webhook-certs"
-
 const (
 	port = 8443
 	// An API server opens a connection for each request under way, by default for 600 at
@@ -65,8 +62,8 @@ func main() {
 	given := flag.String("certificate-secret", "", "Secret of the injector's namespace with the certificate to serve, in the keys tls.crt, tls.key and ca.crt; without, the injector makes and renews its own")
 	version.AddFlag("injector")
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
-		ServiceName: admission.ServiceName,
-		SecretName:  servedSecret,
+		ServiceName: config.WebhookService,
+		SecretName:  config.ServedSecret,
 	})
 	ctx = sharedmain.WithOTelViews(ctx, webhookMetrics())
 	// ParseAndGetRESTConfigOrDie parses the flags, so it comes before they are used.
@@ -79,8 +76,8 @@ func main() {
 	certificateControllers := []injection.ControllerConstructor{certificates.NewController, knativecertificates.NewController}
 	switch *given {
 	case "":
-	case servedSecret:
-		log.Fatalf("starting the injector: -certificate-secret names %s, into which the certificate is copied: name another Secret", servedSecret)
+	case config.ServedSecret:
+		log.Fatalf("starting the injector: -certificate-secret names %s, into which the certificate is copied: name another Secret", config.ServedSecret)
 	default:
 		certificateControllers = []injection.ControllerConstructor{certificates.NewGiven(*given)}
 	}

@@ -25,6 +25,8 @@ import (
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
+
+	"github.com/entrypointer/entrypointer/internal/config"
 )
 
 // caBundle maintains one webhook configuration: the API server needs the CA of the
@@ -122,7 +124,7 @@ func clientsOf[Webhook any](webhooks []Webhook, of func(*Webhook) *admissionregi
 // can have any, and some of theirs may call the injector as well.
 func callsUs(client *admissionregistrationv1.WebhookClientConfig) bool {
 	service := client.Service
-	return service != nil && service.Namespace == system.Namespace() && service.Name == ServiceName
+	return service != nil && service.Namespace == system.Namespace() && service.Name == config.WebhookService
 }
 
 func updating[Configuration any](update func(context.Context, Configuration, metav1.UpdateOptions) (Configuration, error), mine Configuration) func(context.Context) error {

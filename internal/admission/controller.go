@@ -32,9 +32,6 @@ import (
 	"knative.dev/pkg/webhook"
 )
 
-// ServiceName is the Service by which API servers call the injector.
-const ServiceName = "entrypointer-webhook"
-
 // Admit decides on one object. It must not have side effects.
 type Admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 

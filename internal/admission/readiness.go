@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"knative.dev/pkg/system"
+
+	"github.com/entrypointer/entrypointer/internal/config"
 )
 
 // patience is for how long a replica puts up with webhook configurations that don't trust
@@ -173,7 +175,7 @@ func (v *verifier) verify(bundle []byte) error {
 		return errors.New("the bundle has no certificate")
 	}
 	_, err := v.certificate.Leaf.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: v.intermediates, DNSName: ServiceName + "." + system.Namespace() + ".svc",
+		Roots: roots, Intermediates: v.intermediates, DNSName: config.WebhookService + "." + system.Namespace() + ".svc",
 	})
 	return err
 }

@@ -23,12 +23,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/system"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
+
+	"github.com/entrypointer/entrypointer/internal/config"
 )
 
 // newCertificate returns a webhook's certificate for an hour, and the CA that signed it.
 func newCertificate(t *testing.T) (*tls.Certificate, []byte) {
 	t.Helper()
-	key, certificate, ca, err := certresources.CreateCerts(t.Context(), ServiceName, system.Namespace(), time.Now().Add(time.Hour))
+	key, certificate, ca, err := certresources.CreateCerts(t.Context(), config.WebhookService, system.Namespace(), time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
@@ -107,7 +109,7 @@ func TestACertificateOfAnAuthorityBetweenIsTrusted(t *testing.T) {
 		require.NoError(t, err)
 		template := &x509.Certificate{
 			SerialNumber: big.NewInt(int64(i + 1)), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-			IsCA: name != "webhook", BasicConstraintsValid: true, DNSNames: []string{ServiceName + "." + system.Namespace() + ".svc"},
+			IsCA: name != "webhook", BasicConstraintsValid: true, DNSNames: []string{config.WebhookService + "." + system.Namespace() + ".svc"},
 		}
 		template.Subject.CommonName = name
 		if issuer == nil {

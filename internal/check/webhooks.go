@@ -15,15 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 const (
-	certificateSecret = "entrypointer-webhook-certs"
-	certificateKey    = "server-cert.pem" // as knative.dev/pkg writes it
-	serviceName       = "entrypointer-webhook"
-	serverName        = serviceName + "." + objects.InjectorNamespace + ".svc"
+	certificateKey = "server-cert.pem" // as knative.dev/pkg writes it
+	serverName     = config.WebhookService + "." + objects.InjectorNamespace + ".svc"
 	// lateRenewal is how long before its end a certificate should have been renewed: the
 	// injector does it a day before.
 	lateRenewal = 12 * time.Hour
@@ -67,7 +66,7 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 		}
 		looked++
 		for _, w := range live.Webhooks {
-			if service := w.ClientConfig.Service; service.Namespace != objects.InjectorNamespace || service.Name != serviceName {
+			if service := w.ClientConfig.Service; service.Namespace != objects.InjectorNamespace || service.Name != config.WebhookService {
 				continue // somebody else's, as another check says
 			}
 			if problem := trusts(w.ClientConfig.CABundle, served, between); problem != "" {
@@ -85,12 +84,12 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 // it serves with it.
 func (q *inquiry) certificate(ctx context.Context) (served *x509.Certificate, between *x509.CertPool, err error) {
 	var secret corev1.Secret
-	if err := q.get(ctx, "/api/v1/namespaces/"+objects.InjectorNamespace+"/secrets/"+certificateSecret, &secret); err != nil {
+	if err := q.get(ctx, "/api/v1/namespaces/"+objects.InjectorNamespace+"/secrets/"+config.ServedSecret, &secret); err != nil {
 		return nil, nil, err
 	}
 	block, rest := pem.Decode(secret.Data[certificateKey])
 	if block == nil {
-		return nil, nil, fmt.Errorf("reading Secret %q: it has no certificate in %q", certificateSecret, certificateKey)
+		return nil, nil, fmt.Errorf("reading Secret %q: it has no certificate in %q", config.ServedSecret, certificateKey)
 	}
 	between = x509.NewCertPool()
 	between.AppendCertsFromPEM(rest)

@@ -31,7 +31,6 @@ import (
 )
 
 const (
-	service = "entrypointer-webhook"
 	// askers is how many service accounts create pods whose image is looked up.
 	askers = 20
 	// atOnce bounds the reviews in flight.
@@ -172,13 +171,13 @@ func poster(ctx context.Context, cluster *framework.Cluster) (func(context.Conte
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(webhook.Webhooks[0].ClientConfig.CABundle)
-	svc, err := cluster.Kube.CoreV1().Services(framework.SystemNamespace).Get(ctx, service, metav1.GetOptions{})
+	svc, err := cluster.Kube.CoreV1().Services(framework.SystemNamespace).Get(ctx, framework.WebhookService, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the webhook's address: %w", err)
 	}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		MaxIdleConnsPerHost: atOnce,
-		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: service + "." + framework.SystemNamespace + ".svc", MinVersion: tls.VersionTLS13},
+		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: framework.WebhookService + "." + framework.SystemNamespace + ".svc", MinVersion: tls.VersionTLS13},
 	}}
 	url := fmt.Sprintf("https://%s/pods?timeout=10s", net.JoinHostPort(svc.Spec.ClusterIP, "443"))
 	return func(ctx context.Context, review []byte) error {

@@ -18,16 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-const (
-	certificatesSecret = "entrypointer-webhook-certs"
-	webhookService     = "entrypointer-webhook"
-)
-
 func deleteCertificates(ctx context.Context, e *environment) (healer, error) {
-	err := e.cluster.Kube.CoreV1().Secrets(framework.SystemNamespace).Delete(ctx, certificatesSecret, metav1.DeleteOptions{})
+	err := e.cluster.Kube.CoreV1().Secrets(framework.SystemNamespace).Delete(ctx, config.ServedSecret, metav1.DeleteOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("deleting the certificates: %w", err)
 	}
@@ -43,7 +39,7 @@ func replaceCertificates(from, until time.Duration) inject {
 			return nil, fmt.Errorf("making certificates: %w", err)
 		}
 		secrets := e.cluster.Kube.CoreV1().Secrets(framework.SystemNamespace)
-		secret, err := secrets.Get(ctx, certificatesSecret, metav1.GetOptions{})
+		secret, err := secrets.Get(ctx, config.ServedSecret, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading the certificates: %w", err)
 		}
@@ -61,7 +57,7 @@ func newCertificates(from, until time.Time) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := webhookService + "." + framework.SystemNamespace + ".svc"
+	name := framework.WebhookService + "." + framework.SystemNamespace + ".svc"
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(from.UnixNano()), Subject: pkix.Name{CommonName: name + " of chaos"}, NotBefore: from, NotAfter: until,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

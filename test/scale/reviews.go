@@ -36,7 +36,7 @@ func (w *world) newReviewer(ctx context.Context) (*reviewer, error) {
 	}
 	return &reviewer{&http.Client{Timeout: requestLimit, Transport: &http.Transport{
 		MaxIdleConnsPerHost: atOnce, ForceAttemptHTTP2: true,
-		TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "entrypointer-webhook." + framework.SystemNamespace + ".svc", MinVersion: tls.VersionTLS13},
+		TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: framework.WebhookService + "." + framework.SystemNamespace + ".svc", MinVersion: tls.VersionTLS13},
 	}}}, nil
 }
 

@@ -165,7 +165,7 @@ func (w *world) install(ctx context.Context) error {
 	}
 	ready, port, name := true, int32(webhookPort), "https-webhook"
 	_, err := w.cluster.Kube.DiscoveryV1().EndpointSlices(framework.SystemNamespace).Create(ctx, &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "injector", Labels: map[string]string{discoveryv1.LabelServiceName: "entrypointer-webhook"}},
+		ObjectMeta:  metav1.ObjectMeta{Name: "injector", Labels: map[string]string{discoveryv1.LabelServiceName: framework.WebhookService}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
