@@ -68,7 +68,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	})
 	require.NoError(t, err)
 	registerBuild(d)
-	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger))})
+	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger), maxConnections)})
 	documented, err := markdown.Metrics("../../docs/operating-logs.md", "entrypointer_")
 	require.NoError(t, err)
 	markdown.SortMetrics(d.metrics)

@@ -126,7 +126,7 @@ func publishedCA(t *testing.T, client clients) *x509.CertPool {
 		bundle, _, _ := unstructured.NestedString(service.Object, "spec", "caBundle")
 		pem, err := base64.StdEncoding.DecodeString(bundle)
 		return err == nil && pool.AppendCertsFromPEM(pem)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return pool
 }
 

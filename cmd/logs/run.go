@@ -32,13 +32,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/version"
 )
 
-// settings are the values of the flags.
+// settings are the values of the flags, and podConnections, which tests set.
 type settings struct {
 	directory, bucket, listen, listenProxied, probes string
 	export, traces                                   export.Options // without a URL, nothing is sent on
 	traceURL                                         tracelink.Template
 	listenPage                                       string // "" for no page
 	pageDisk                                         int64  // bytes
+	podConnections                                   int    // at most, maxConnections if it is 0
 }
 
 // clients are the clients of the API server.
@@ -196,7 +197,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if err != nil {
 		return errors.Join(err, pods.Close(), proxied.Close(), probes.Close())
 	}
-	ports := map[string]*port{"pods": podsPort(pods, service), "proxied": proxiedPort(proxied, service, front)}
+	ports := map[string]*port{"pods": podsPort(pods, service, cmp.Or(s.podConnections, maxConnections)), "proxied": proxiedPort(proxied, service, front)}
 	registerConnections(registry, site.with(ports))
 	logger.Info("Serving logs", "version", version.Own(), "listen", pods.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)

@@ -125,7 +125,7 @@ func runsWith(t *testing.T, directory string, change func(*clients, *settings), 
 		}
 		s.endpoint, err = endpoint.FromConfigMap(configMap.Data)
 		return err == nil && s.probe("/readyz") == http.StatusOK
-	}, 10*time.Second, 20*time.Millisecond, "it gets ready; it says %s", s.logs)
+	}, time.Minute, 20*time.Millisecond, "it gets ready; it says %s", s.logs)
 	config, err := s.endpoint.TLS()
 	require.NoError(t, err)
 	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -385,5 +385,5 @@ func TestADropIsAnEventOfThePod(t *testing.T) {
 	require.Eventually(t, func() bool {
 		events, err := s.kube.CoreV1().Events("tenant").List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(events.Items) == 1 && events.Items[0].InvolvedObject.UID == "uid" && events.Items[0].Reason == notices.ReasonDropped
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }

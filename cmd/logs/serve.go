@@ -32,8 +32,9 @@ const (
 	maxHeader = 16 << 10
 	// The connections of pods, of some 40 KiB each. Each container that sends keeps one, and
 	// connections of several pods can come from one address, as those of a node's host
-	// network do. Where they have to be closed to make room for others, pods connect again.
-	maxConnections, maxConnectionsOfAddress = 2000, 1000
+	// network do: half of all. Where they have to be closed to make room for others, pods
+	// connect again.
+	maxConnections = 2000
 	// The connections of API servers: each request that they proxy takes one.
 	maxProxied, maxProxiedOfAddress = 1500, 1250
 	// shutdownTimeout is how long a stopping server waits for requests in flight: longer
@@ -55,9 +56,10 @@ type port struct {
 	verify func([]*x509.Certificate) error
 }
 
-// podsPort is the port for pods, and for readers with a token.
-func podsPort(listener net.Listener, service *api.Server) *port {
-	return &port{listener: listener, handler: service.Handler(), limiter: connections.New(maxConnections, maxConnectionsOfAddress)}
+// podsPort is the port for pods, and for readers with a token. It has so many connections at
+// most.
+func podsPort(listener net.Listener, service *api.Server, most int) *port {
+	return &port{listener: listener, handler: service.Handler(), limiter: connections.New(most, most/2)}
 }
 
 // proxiedPort is the port for what API servers proxy. A client that shows another
