@@ -4,7 +4,6 @@
 package markdown
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +24,10 @@ type Shell struct {
 	// Names are words of the page, such as those of namespaces, and what stands for
 	// them in the commands. The output is compared with the words of the page.
 	Names map[string]string
+	// Again is a text by which a command says that it has no answer at the moment, "" for none.
+	// A command that prints the text is run again, some times. Log is told of it.
+	Again string
+	Log   func(format string, arguments ...any)
 }
 
 // Run runs the blocks of a page in one bash, but for those that say why not. The
@@ -40,40 +43,58 @@ type Shell struct {
 //   - A command may fail if the page shows a line that begins with "error" or "Error".
 //   - "export NAME=VALUE" leaves a variable alone that the environment has.
 func (s Shell) Run(ctx context.Context, blocks []Block) error {
-	script, commands := s.script(blocks)
-	file, err := os.CreateTemp("", "page-*.sh")
+	directory, err := os.MkdirTemp("", "page-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
-	if _, err := file.WriteString(script); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if err := file.Close(); err != nil {
+	defer os.RemoveAll(directory)
+	// Commands may open it again, as /dev/stdout.
+	printed, err := os.OpenFile(filepath.Join(directory, "printed"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
 		return err
 	}
-	var printed bytes.Buffer
-	bash := exec.CommandContext(ctx, "bash", filepath.Clean(file.Name()))
+	defer printed.Close()
+	script, commands := s.script(blocks, printed.Name())
+	file := filepath.Join(directory, "page.sh")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		return err
+	}
+	bash := exec.CommandContext(ctx, "bash", file)
 	bash.Dir, bash.Env = s.Directory, s.Environment
-	bash.Stdout, bash.Stderr = &printed, &printed
+	bash.Stdout, bash.Stderr = printed, printed
 	// What the commands have started ends with them.
 	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	bash.Cancel = func() error { return syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) }
 	bash.WaitDelay = 5 * time.Second
-	ended := bash.Run()
-	return s.compare(commands, printed.String(), errors.Join(ended, ctx.Err()))
+	ended := errors.Join(bash.Run(), ctx.Err())
+	text, err := os.ReadFile(printed.Name())
+	if err != nil {
+		return errors.Join(ended, err)
+	}
+	return s.compare(commands, string(text), ended)
 }
 
-// separator ends what a command prints. Its exit code follows, and another one.
-const separator = "\x1e"
+const (
+	// separator ends what a command prints. Its exit code follows, and another one.
+	separator = "\x1e"
+	// again ends what a command prints that is run again.
+	again = "\x1d"
+	// tries is how often a command is run that has no answer.
+	tries = 5
+)
 
-// script is what bash runs, with the commands in their order.
-func (s Shell) script(blocks []Block) (string, []Command) {
+// script is what bash runs, with the commands in their order. What they print is in a file.
+func (s Shell) script(blocks []Block, printed string) (string, []Command) {
 	var script strings.Builder
 	var commands []Command
 	add := func(c Command) {
 		commands = append(commands, c)
-		fmt.Fprintf(&script, "%s\ncode=$?; printf '%s%%d%s' $code\n", c.Text, separator, separator)
+		text := c.Text + "\ncode=$?"
+		if s.Again != "" {
+			text = fmt.Sprintf("for attempt in $(seq %d); do\nprinted=$(stat -c %%s '%s')\n%s\ntail -c +$((printed + 1)) '%s' | grep -qF -- '%s' && [ $attempt != %d ] || break\nprintf '%s'\ndone",
+				tries, printed, text, printed, strings.ReplaceAll(s.Again, "'", `'\''`), tries, again)
+		}
+		fmt.Fprintf(&script, "%s\nprintf '%s%%d%s' $code\n", text, separator, separator)
 		if !mayFail(c) {
 			script.WriteString("[ $code = 0 ] || exit 1\n")
 		}
@@ -134,6 +155,14 @@ func (s Shell) compare(commands []Command, printed string, ended error) error {
 		for name, stands := range s.Names {
 			output = strings.ReplaceAll(output, stands, name)
 		}
+		for {
+			before, after, isRepeated := strings.Cut(output, again)
+			if !isRepeated {
+				break
+			}
+			s.log("line %d: %q is run again, after it had printed:\n%s", c.Line, c.Text, before)
+			output = after
+		}
 		if 2*i+1 >= len(parts) {
 			return fmt.Errorf("line %d: running %q: %w, after it had printed:\n%s", c.Line, c.Text, ended, output)
 		}
@@ -149,6 +178,12 @@ func (s Shell) compare(commands []Command, printed string, ended error) error {
 		}
 	}
 	return nil
+}
+
+func (s Shell) log(format string, arguments ...any) {
+	if s.Log != nil {
+		s.Log(format, arguments...)
+	}
 }
 
 const wildcard = "..."

@@ -83,6 +83,19 @@ func TestACommandThatFailsIsTheLast(t *testing.T) {
 	require.NoFileExists(t, file)
 }
 
+func TestACommandWithoutAnAnswerIsRunAgain(t *testing.T) {
+	logged := 0
+	shell := Shell{Again: "it doesn't answer", Log: func(string, ...any) { logged++ }}
+	asks := Command{Line: 3, Text: `n=$((n + 1)); [ $n = 3 ] && echo "it's $n" || echo "it doesn't answer, $n"`, Shown: "it's 3\n"}
+	once := Command{Line: 4, Text: `once=$((once + 1)); echo "$once of $n"`, Shown: "1 of 3\n"}
+	require.NoError(t, shell.Run(t.Context(), []Block{{Commands: []Command{asks, once}}}))
+	require.Equal(t, 2, logged)
+	asks.Text = `echo "it doesn't answer"; (exit 7)`
+	err := shell.Run(t.Context(), []Block{{Commands: []Command{asks}}})
+	require.ErrorContains(t, err, "exit code 7", "not for ever")
+	require.Equal(t, 2+tries-1, logged)
+}
+
 func TestACommandThatTakesTooLongEndsWithWhatItStarted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
