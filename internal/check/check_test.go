@@ -260,6 +260,27 @@ func TestTaskRunsWaitIfTheInjectorDoesNotSayHowToWrapThem(t *testing.T) {
 	require.Contains(t, report.Checks[at].Note, "they wait")
 }
 
+// kubectl apply leaves an entry in place that it hasn't created.
+func TestAWebhookOfSomebodyElseIsToBeRemovedAndOneOfAnotherReleaseIsNot(t *testing.T) {
+	s := healthy(t)
+	s.edit(t, podsWebhook, func(o object) {
+		o["webhooks"] = append([]any{object{"name": "first.example.test"}, object{"name": "later.entrypointer.dev"}}, o["webhooks"].([]any)...)
+	})
+	report, err := Run(t.Context(), s.client(t), Options{})
+	require.NoError(t, err)
+	at := slices.IndexFunc(report.Checks, func(r Result) bool { return r.Check == "its objects are those of this release" })
+	require.Equal(t, []Finding{
+		{
+			State: Warning, Message: "MutatingWebhookConfiguration pods.entrypointer.dev: webhook first.example.test isn't of this release",
+			Next: `kubectl patch mutatingwebhookconfiguration pods.entrypointer.dev --type strategic -p '{"webhooks":[{"name":"first.example.test","$patch":"delete"}]}'`,
+		},
+		{
+			State: Warning, Message: "MutatingWebhookConfiguration pods.entrypointer.dev: webhook later.entrypointer.dev isn't of this release",
+			Next: "ko apply -f config/webhook",
+		},
+	}, report.Checks[at].Findings)
+}
+
 // broken is a cluster in which each part has a fault that leaves it running.
 func broken(t *testing.T) *apiServer {
 	t.Helper()

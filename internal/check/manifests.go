@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/entrypointer/entrypointer/config"
+	"github.com/entrypointer/entrypointer/internal/objects"
 )
 
 // A kind is what the checks need to know of a kind of objects in the manifests.
@@ -160,9 +161,7 @@ func checkPart(part string) func(context.Context, *inquiry) answer {
 				a.findings = append(a.findings, hindered(err, m.String(), m.right("get")))
 			default:
 				exist++
-				for _, difference := range m.differences(live) {
-					a.add(Warning, m.String()+": "+difference, apply)
-				}
+				a.compare(&m, live, apply)
 			}
 		}
 		if exist == 0 && part != "webhook" && a.state() != Unknown && len(forbidden) == 0 {
@@ -174,6 +173,52 @@ func checkPart(part string) func(context.Context, *inquiry) answer {
 		}
 		return a
 	}
+}
+
+// compare says in what an object of the cluster differs from its manifest.
+func (a *answer) compare(m *manifest, live map[string]any, apply string) {
+	for _, name := range m.takeForeign(live) {
+		a.add(Warning, m.String()+": webhook "+name+" isn't of this release", m.removal(name, apply))
+	}
+	for _, difference := range m.differences(live) {
+		a.add(Warning, m.String()+": "+difference, apply)
+	}
+}
+
+// takeForeign removes the webhooks from a configuration of the cluster that its manifest
+// doesn't have, and returns their names.
+func (m *manifest) takeForeign(live map[string]any) (names []string) {
+	has, isConfiguration := live["webhooks"].([]any)
+	if !isConfiguration {
+		return nil
+	}
+	ofRelease, _ := m.object["webhooks"].([]any)
+	var known []any
+	for _, webhook := range has {
+		name := webhookName(webhook)
+		if slices.ContainsFunc(ofRelease, func(ours any) bool { return webhookName(ours) == name }) {
+			known = append(known, webhook)
+		} else {
+			names = append(names, name)
+		}
+	}
+	live["webhooks"] = known
+	return names
+}
+
+func webhookName(webhook any) string {
+	fields, _ := webhook.(map[string]any)
+	name, _ := fields["name"].(string)
+	return name
+}
+
+// removal is the command that removes a webhook from a configuration. One that somebody has added
+// stays when the manifest is applied, and one of ours is another release's.
+func (m *manifest) removal(webhook, apply string) string {
+	if strings.HasSuffix(webhook, ".entrypointer.dev") {
+		return apply
+	}
+	return objects.Command("kubectl patch %s %s --type strategic -p '{\"webhooks\":[{\"name\":\"%s\",\"$patch\":\"delete\"}]}'", strings.ToLower(m.Kind), m.Name, webhook)
 }
 
 // mostDifferences bounds what is said about one object.
