@@ -137,7 +137,11 @@ func TestSizesAreThoseOfWhatWasMeasuredWithAMargin(t *testing.T) {
 	require.Contains(t, text, "1,024 bytes of the heap for each. The leader labels and grants 60 new ones a second, so 9,000 are ready after 150.00 s. In etcd, one that opted in takes 1,100 bytes more")
 	require.Contains(t, text, "2.00 ms more of a processor for a pod that is wrapped, and 4.00 ms for another, at 50 a second")
 	require.Contains(t, text, "800 bytes of the heap for each, and 0.00 ms")
+	require.Contains(t, text, "| with full caches of images |")
 	f := complete()
+	f.Images[2].Images = 1500
+	require.Contains(t, renderSizing(f), "| with 1,500 images |")
+	f = complete()
 	f.Namespaces = f.Namespaces[:2]
 	require.NotContains(t, renderSizing(f), "| 10,000 |") // wasn't measured
 	f.Namespaces[1].Injector.Highest = 400e6

@@ -48,7 +48,7 @@ func sizeMemory(f figures) string {
 		return ""
 	}
 	images := imagesMemory(f.Images)
-	rows := [][]string{{"namespaces that opted in, and as many not", "highest RSS with them", "with full caches of images", "request of memory", "limit of memory", "from start to ready"}}
+	rows := [][]string{{"namespaces that opted in, and as many not", "highest RSS with them", withImages(f.Images), "request of memory", "limit of memory", "from start to ready"}}
 	for _, n := range sizes {
 		if n > f.Namespaces[len(f.Namespaces)-1].Objects {
 			continue
@@ -62,6 +62,17 @@ func sizeMemory(f figures) string {
 		})
 	}
 	return table(rows)
+}
+
+// withImages is the head of the column that adds the memory of images.
+func withImages(rows []imagesRow) string {
+	if len(rows) < 2 {
+		return "with images, which weren't measured"
+	}
+	if n := rows[len(rows)-1].Images; n < cachesFull {
+		return "with " + number(n) + " images"
+	}
+	return "with full caches of images"
 }
 
 // imagesMemory returns what images add to the highest RSS, in bytes.
