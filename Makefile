@@ -70,7 +70,7 @@ help:
 	@echo 'make bench-waiters     what containers that wait cost their node'
 	@echo 'make scale             how the injector grows with namespaces, pods, nodes, claims, images and admissions, and the log service with streams, which needs no cluster; as root; 25 minutes, or five with ARGS=-short'
 	@echo 'make scale-sample      the smallest numbers of it, and an error if a request fails or memory grows as it should not; as root'
-	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs three faults'
+	@echo 'make chaos     what users notice while injectors, the log service and parts of the cluster fail, into docs/chaos.md with ARGS=-update; as root; ARGS=-short runs two faults'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
