@@ -30,14 +30,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
 	certificateFlag = "-certificate-secret"
-	servedSecret    = "entrypointer-webhook-certs"
 	givenSecret     = "webhook" // as docs/installing.md names it
-	webhookName     = "entrypointer-webhook." + framework.SystemNamespace + ".svc"
+	webhookName     = framework.WebhookService + "." + framework.SystemNamespace + ".svc"
 )
 
 // certificateOfPage matches the object that docs/installing.md tells operators to create.
@@ -165,7 +165,7 @@ func setArgs(ctx context.Context, args []string) error {
 func serveGiven(t *testing.T) {
 	t.Helper()
 	secrets := cluster.Kube.CoreV1().Secrets(framework.SystemNamespace)
-	before, err := secrets.Get(t.Context(), servedSecret, metav1.GetOptions{})
+	before, err := secrets.Get(t.Context(), config.ServedSecret, metav1.GetOptions{})
 	require.NoError(t, err)
 	deployment, err := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(t.Context(), framework.Injector, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func serveGiven(t *testing.T) {
 		require.NoError(t, setArgs(ctx, args))
 		patch, err := json.Marshal(map[string]any{"data": before.Data})
 		require.NoError(t, err)
-		_, err = secrets.Patch(ctx, servedSecret, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = secrets.Patch(ctx, config.ServedSecret, types.MergePatchType, patch, metav1.PatchOptions{})
 		require.NoError(t, err)
 		require.NoError(t, cluster.WaitForInjector(ctx))
 	})

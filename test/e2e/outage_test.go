@@ -175,9 +175,9 @@ func TestAnInjectorThatCanNotReadItsConfigurationStartsAndWrapsPods(t *testing.T
 func TestNobodyIsRefusedWhileCertificatesAreReplaced(t *testing.T) {
 	steady := admitSteadily(t, optedInNamespace(t))
 	secrets := cluster.Kube.CoreV1().Secrets(framework.SystemNamespace)
-	before, err := secrets.Get(t.Context(), certificates, metav1.GetOptions{})
+	before, err := secrets.Get(t.Context(), config.ServedSecret, metav1.GetOptions{})
 	require.NoError(t, err)
-	require.NoError(t, secrets.Delete(t.Context(), certificates, metav1.DeleteOptions{}))
+	require.NoError(t, secrets.Delete(t.Context(), config.ServedSecret, metav1.DeleteOptions{}))
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
@@ -189,7 +189,7 @@ func TestNobodyIsRefusedWhileCertificatesAreReplaced(t *testing.T) {
 		t.Logf("creating them again after a failure: %v", err)
 	})
 	eventually(t, time.Minute, "the Secret to be there, and filled", func() error {
-		after, err := secrets.Get(t.Context(), certificates, metav1.GetOptions{})
+		after, err := secrets.Get(t.Context(), config.ServedSecret, metav1.GetOptions{})
 		if err == nil && (after.UID == before.UID || len(after.Data) == 0) {
 			return fmt.Errorf("Secret %s has %d keys", after.UID, len(after.Data))
 		}
@@ -201,8 +201,6 @@ func TestNobodyIsRefusedWhileCertificatesAreReplaced(t *testing.T) {
 	require.Empty(t, refusals)
 	require.Greater(t, admitted, 100)
 }
-
-const certificates = "entrypointer-webhook-certs"
 
 func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
 	const most = 10
