@@ -115,10 +115,10 @@ func TestEachMetricOfThePageBelongsToAPackage(t *testing.T) {
 	all, err := markdown.Metrics(page, "entrypointer_")
 	require.NoError(t, err)
 	compared, err := markdown.Metrics(page,
-		"entrypointer_build_",                       // above
-		"entrypointer_config_",                      // internal/config
-		"entrypointer_delivery_",                    // internal/autodelivery
-		"entrypointer_pod_", "entrypointer_lookup_", // internal/podwebhook
+		"entrypointer_build_",                                               // above
+		"entrypointer_config_",                                              // internal/config
+		"entrypointer_delivery_",                                            // internal/autodelivery
+		"entrypointer_pod_", "entrypointer_lookup_", "entrypointer_events_", // internal/podwebhook
 		"entrypointer_webhook_", // internal/intake
 	)
 	require.NoError(t, err)

@@ -73,7 +73,7 @@ func NewAdmissionController(images Images, settings *config.Store, auto *autodel
 		if err != nil {
 			logger.Fatalw("Failed to register metrics", zap.Error(err))
 		}
-		recorder, err := startRecorder(ctx)
+		recorder, err := startRecorder(ctx, metrics)
 		if err != nil {
 			logger.Fatalw("Failed to make a client for events", zap.Error(err))
 		}

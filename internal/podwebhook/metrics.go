@@ -22,6 +22,7 @@ type metrics struct {
 	decisions metric.Int64Counter
 	decision  metric.Float64Histogram
 	lookup    metric.Float64Histogram
+	dropped   metric.Int64Counter
 }
 
 // seconds are the bounds of the histograms: from a decision without a lookup, to a nearby
@@ -38,12 +39,14 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	lookup, err3 := meter.Float64Histogram("entrypointer.lookup.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long an answer about an image took."),
 		metric.WithExplicitBucketBoundaries(seconds...))
-	if err := errors.Join(err1, err2, err3); err != nil {
+	dropped, err4 := meter.Int64Counter("entrypointer.events.dropped",
+		metric.WithDescription("Kubernetes Events that weren't written."))
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	// An alert fires on the first defect: it is an increase, because of the zero before it.
 	decisions.Add(context.Background(), 0, attributesOf(pod.InternalError, "", ""))
-	return &metrics{decisions: decisions, decision: decision, lookup: lookup}, nil
+	return &metrics{decisions: decisions, decision: decision, lookup: lookup, dropped: dropped}, nil
 }
 
 func attributesOf(outcome pod.Outcome, owner pod.Owner, delivery pod.Delivery) metric.MeasurementOption {
@@ -58,4 +61,8 @@ func (m *metrics) decided(ctx context.Context, outcome pod.Outcome, owner pod.Ow
 
 func (m *metrics) lookedUp(ctx context.Context, result string, took time.Duration) {
 	m.lookup.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("result", result)))
+}
+
+func (m *metrics) eventDropped(reason dropReason) {
+	m.dropped.Add(context.Background(), 1, metric.WithAttributes(attribute.String("reason", string(reason))))
 }

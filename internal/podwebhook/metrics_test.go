@@ -21,7 +21,8 @@ func TestThePageListsEveryMetricWithItsLabels(t *testing.T) {
 	require.NoError(t, err)
 	m.decided(t.Context(), pod.Injected, pod.Tekton, pod.DeliveryImageVolume, time.Millisecond)
 	m.lookedUp(t.Context(), string(lookup.Cached), time.Millisecond)
-	metricstest.RequireDocumented(t, exported, "entrypointer_pod_", "entrypointer_lookup_")
+	m.eventDropped(dropQueueFull)
+	metricstest.RequireDocumented(t, exported, "entrypointer_pod_", "entrypointer_lookup_", "entrypointer_events_")
 }
 
 // Without a value before it, the first one is no increase, and rate() doesn't see it.
@@ -44,6 +45,14 @@ func TestTheFirstDefectIsAnIncrease(t *testing.T) {
 	require.Zero(t, defects())
 	m.decided(t.Context(), pod.InternalError, "", "", time.Millisecond)
 	require.InDelta(t, 1, defects(), 0)
+}
+
+func TestThePageListsWhyEventsAreDropped(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	for _, reason := range []dropReason{dropQueueFull, dropNamespaceRate, dropOwnerRate, dropFailed} {
+		require.Contains(t, string(page), "| `"+string(reason)+"` |")
+	}
 }
 
 func TestThePageListsEveryResultOfALookup(t *testing.T) {

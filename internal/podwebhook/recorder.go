@@ -43,6 +43,16 @@ const (
 	eventTimeout, eventTries, eventRetryPause = 10 * time.Second, 3, 2 * time.Second
 )
 
+// A dropReason is why an event isn't written.
+type dropReason string
+
+const (
+	dropQueueFull     dropReason = "QueueFull"
+	dropNamespaceRate dropReason = "NamespaceRate"
+	dropOwnerRate     dropReason = "OwnerRate"
+	dropFailed        dropReason = "Failed"
+)
+
 // A recorder writes events. That of client-go has one queue, in which the events of a single
 // tenant keep out those of the others, and a queue that waits while one event is retried.
 type recorder struct {
@@ -50,26 +60,27 @@ type recorder struct {
 	correlator *record.EventCorrelator // counts repeated events, and bounds those of an owner
 	waiting    *tenants.Queue[*corev1.Event]
 	rates      *tenants.Rates // of namespaces
+	metrics    *metrics
 	logger     *zap.SugaredLogger
 }
 
 // startRecorder returns a recorder that writes with a client of its own, so that the
 // reconcilers and the election of a leader don't wait for events.
-func startRecorder(ctx context.Context) (*recorder, error) {
+func startRecorder(ctx context.Context, metrics *metrics) (*recorder, error) {
 	config := rest.CopyConfig(injection.GetConfig(ctx))
 	config.QPS, config.Burst, config.Timeout = eventsPerSecond, eventsAtOnce, eventTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	r := newRecorder(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, logging.FromContext(ctx))
+	r := newRecorder(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}, metrics, logging.FromContext(ctx))
 	go r.run(context.WithoutCancel(ctx)) // draining replicas write events, too
 	return r, nil
 }
 
-func newRecorder(sink record.EventSink, logger *zap.SugaredLogger) *recorder {
+func newRecorder(sink record.EventSink, metrics *metrics, logger *zap.SugaredLogger) *recorder {
 	return &recorder{
-		sink: namedSink{sink}, correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}), logger: logger,
+		sink: namedSink{sink}, correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}), metrics: metrics, logger: logger,
 		waiting: tenants.NewQueue[*corev1.Event](maxWaitingEvents, maxWaitingOfNamespace),
 		rates:   tenants.NewRates(eventPause, eventBurst),
 	}
@@ -86,12 +97,13 @@ func (r *recorder) Event(about runtime.Object, eventType, reason, message string
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	})
 	if full {
-		r.drop(dropped, "too many of its namespace wait")
+		r.drop(dropped, dropQueueFull)
 	}
 }
 
-func (r *recorder) drop(event *corev1.Event, why string) {
-	r.logger.Debugw("Dropped an event: "+why, zap.String("namespace", event.Namespace), zap.String("object", event.InvolvedObject.Kind+"/"+event.InvolvedObject.Name), zap.String("reason", event.Reason))
+func (r *recorder) drop(event *corev1.Event, why dropReason) {
+	r.metrics.eventDropped(why)
+	r.logger.Debugw("Dropped an event", zap.String("why", string(why)), zap.String("namespace", event.Namespace), zap.String("object", event.InvolvedObject.Kind+"/"+event.InvolvedObject.Name), zap.String("reason", event.Reason))
 }
 
 // run writes events until ctx is done.
@@ -100,11 +112,15 @@ func (r *recorder) run(ctx context.Context) { r.waiting.Do(ctx, eventWriters, r.
 // write writes an event, or changes the count of an equal one.
 func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 	counted, err := r.correlator.EventCorrelate(event)
-	if err != nil || counted.Skip {
+	switch {
+	case err != nil:
+		r.failed(event, err)
 		return
-	}
-	if !r.rates.Accept(event.Namespace) {
-		r.drop(event, "its namespace gets too many")
+	case counted.Skip:
+		r.drop(event, dropOwnerRate)
+		return
+	case !r.rates.Accept(event.Namespace):
+		r.drop(event, dropNamespaceRate)
 		return
 	}
 	for try := 1; ; try++ {
@@ -114,7 +130,7 @@ func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 		case err == nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return
 		case errors.As(err, &status) || try == eventTries:
-			r.logger.Warnw("Failed to write an event", zap.String("namespace", event.Namespace), zap.Error(err))
+			r.failed(event, err)
 			return
 		}
 		select {
@@ -123,6 +139,11 @@ func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 		case <-time.After(eventRetryPause):
 		}
 	}
+}
+
+func (r *recorder) failed(event *corev1.Event, err error) {
+	r.metrics.eventDropped(dropFailed)
+	r.logger.Warnw("Failed to write an event", zap.String("namespace", event.Namespace), zap.Error(err))
 }
 
 func (r *recorder) send(counted *record.EventCorrelateResult) error {

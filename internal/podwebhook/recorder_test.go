@@ -21,24 +21,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/entrypointer/entrypointer/internal/metricstest"
 )
 
 // running is a recorder whose writers end with the test.
 func running(t *testing.T, sink record.EventSink) *recorder {
 	t.Helper()
-	r, _ := runningLogged(t, sink)
+	r, _, _ := runningWatched(t, sink)
 	return r
 }
 
-func runningLogged(t *testing.T, sink record.EventSink) (*recorder, *observer.ObservedLogs) {
+// runningWatched also returns what the recorder logs, and how many events it has dropped, by
+// the reasons.
+func runningWatched(t *testing.T, sink record.EventSink) (_ *recorder, _ *observer.ObservedLogs, dropped func() map[dropReason]int) {
 	t.Helper()
 	core, logged := observer.New(zap.DebugLevel)
-	r := newRecorder(sink, zap.New(core).Sugar())
+	provider, exported := metricstest.NewProvider(t)
+	metrics, err := newMetrics(provider)
+	require.NoError(t, err)
+	r := newRecorder(sink, metrics, zap.New(core).Sugar())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { r.run(ctx); close(ended) }()
 	t.Cleanup(func() { stop(); <-ended })
-	return r, logged
+	return r, logged, func() map[dropReason]int {
+		counts := map[dropReason]int{}
+		families, err := exported.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() != "entrypointer_events_dropped_total" {
+				continue
+			}
+			for _, series := range family.GetMetric() {
+				for _, label := range series.GetLabel() {
+					if label.GetName() == "reason" {
+						counts[dropReason(label.GetValue())] = int(series.GetCounter().GetValue())
+					}
+				}
+			}
+		}
+		return counts
+	}
 }
 
 // A store is the API server's part of events.
@@ -49,6 +73,7 @@ type store struct {
 	expired bool // what was created
 
 	mu      sync.Mutex
+	written int
 	created []*corev1.Event
 	counts  map[string]int32 // by name
 }
@@ -65,6 +90,7 @@ func (s *store) write(event *corev1.Event) (*corev1.Event, error) {
 	if s.counts == nil {
 		s.counts = map[string]int32{}
 	}
+	s.written++
 	s.counts[event.Name] = event.Count
 	return event, nil
 }
@@ -110,7 +136,7 @@ func (r *recorder) warnOf(namespace, owner string) {
 func TestTheEventsOfOneTenantKeepOutNoneOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{takes: 10 * time.Millisecond}
-		r, logged := runningLogged(t, s)
+		r, logged, dropped := runningWatched(t, s)
 		for i := range 10_000 {
 			r.warnOf("flood", fmt.Sprint("job-", i))
 		}
@@ -125,14 +151,16 @@ func TestTheEventsOfOneTenantKeepOutNoneOfAnother(t *testing.T) {
 		require.Equal(t, 10, s.of("modest"), "one after the other, and at once")
 		time.Sleep(time.Hour)
 		require.LessOrEqual(t, s.of("flood"), eventBurst+maxWaitingOfNamespace)
-		require.Positive(t, logged.FilterMessage("Dropped an event: too many of its namespace wait").Len())
+		require.Equal(t, dropped()[dropQueueFull], logged.FilterMessage("Dropped an event").FilterField(zap.String("why", "QueueFull")).Len())
+		total := dropped()[dropQueueFull] + dropped()[dropNamespaceRate]
+		require.Equal(t, 10_000+100_000+10, s.written+total, "each event is written or counted")
 	})
 }
 
 func TestANamespaceGetsSoManyEventsAsAPIServersCanKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		r := running(t, s)
+		r, _, dropped := runningWatched(t, s)
 		for i := range 3600 {
 			for j := range 10 {
 				r.warnOf("flood", fmt.Sprint("job-", i, "-", j))
@@ -140,6 +168,7 @@ func TestANamespaceGetsSoManyEventsAsAPIServersCanKeep(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		require.InDelta(t, eventBurst+3600, s.of("flood"), 2)
+		require.Equal(t, map[dropReason]int{dropNamespaceRate: 10*3600 - s.of("flood")}, dropped())
 	})
 }
 
@@ -151,7 +180,7 @@ func TestAnEventThatGetsNoResponseDelaysItsOwnNamespace(t *testing.T) {
 			}
 			return nil
 		}}
-		r, logged := runningLogged(t, s)
+		r, logged, dropped := runningWatched(t, s)
 		for i := range 50 {
 			r.warnOf("broken", fmt.Sprint("job-", i))
 		}
@@ -167,6 +196,7 @@ func TestAnEventThatGetsNoResponseDelaysItsOwnNamespace(t *testing.T) {
 		s.mu.Unlock()
 		time.Sleep(time.Minute)
 		require.Equal(t, 49, s.of("broken"))
+		require.Equal(t, map[dropReason]int{dropFailed: 1}, dropped())
 	})
 }
 
@@ -184,14 +214,31 @@ func TestARefusedEventIsNotTriedAgain(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var tries atomic.Int64
-				r, logged := runningLogged(t, &store{fails: func(*corev1.Event) error { tries.Add(1); return test.err }})
+				r, logged, dropped := runningWatched(t, &store{fails: func(*corev1.Event) error { tries.Add(1); return test.err }})
 				r.warnOf("tenant", "job")
 				time.Sleep(time.Hour)
 				require.EqualValues(t, 1, tries.Load())
 				require.Equal(t, test.logged, logged.FilterMessage("Failed to write an event").Len())
+				require.Equal(t, test.logged, dropped()[dropFailed])
 			})
 		})
 	}
+}
+
+// A controller that is refused tries again for ever.
+func TestAnOwnerThatIsWarnedOfWithoutEndGetsSomeEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		r, _, dropped := runningWatched(t, s)
+		for range 100 {
+			r.warnOf("tenant", "job")
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		counted := int(s.counts[s.created[0].Name])
+		require.Less(t, counted, 100)
+		require.Equal(t, map[dropReason]int{dropOwnerRate: 100 - counted}, dropped())
+	})
 }
 
 func TestAnEventThatHasExpiredIsCreatedAgain(t *testing.T) {
