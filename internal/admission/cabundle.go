@@ -221,6 +221,9 @@ const formerCAs = 3
 // certificates are removed.
 func bundleOf(ca, current []byte) []byte {
 	bundle, former := slices.Clone(ca), 0
+	if len(ca) > 0 && !bytes.HasSuffix(ca, []byte("\n")) {
+		bundle = append(bundle, '\n') // or the next certificate would hide this one
+	}
 	for block, rest := pem.Decode(current); block != nil && former < formerCAs; block, rest = pem.Decode(rest) {
 		encoded := pem.EncodeToMemory(block)
 		if bytes.Contains(bundle, encoded) {

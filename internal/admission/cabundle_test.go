@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -51,6 +52,16 @@ func TestFormerCAsStayInTheBundleWhileTheirCertificatesMayBeServed(t *testing.T)
 	} {
 		require.Equal(t, string(test.want), string(bundleOf(test.ca, test.current)), what)
 	}
+}
+
+// A Secret that somebody writes by hand may have a ca.crt without a newline at its end. Behind
+// it, the header of the next certificate would hide both.
+func TestACAWithoutANewlineAtItsEndIsReadBesideTheFormerOnes(t *testing.T) {
+	valid := time.Now().Add(time.Hour)
+	first, second := newCA(t, valid), newCA(t, valid)
+	bundle := bundleOf(bytes.TrimSpace(second), bytes.TrimSpace(first))
+	require.Equal(t, string(slices.Concat(second, first)), string(bundle))
+	require.Equal(t, string(bundle), string(bundleOf(bytes.TrimSpace(second), bundle)), "it isn't written again and again")
 }
 
 // Its CA may be that of somebody who writes it again and again, and an entry with a URL may
