@@ -225,11 +225,15 @@ func byPolicy(t *testing.T) *corev1.Pod {
 	return made
 }
 
-// withCopier is the injector's namespace, which names the image of the init container: as
-// config/webhook has it, or by the name that a mirror has for it.
+// withCopier is the injector's namespace, which names the image of the init container, as
+// config/webhook has it or by the name that a mirror has for it, and says that the injector
+// would wrap a plain pod.
 func withCopier() *corev1.Namespace {
 	ns := installed()
-	ns.Annotations = map[string]string{"entrypointer-copier-image": "mirror.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111"}
+	ns.Annotations = map[string]string{
+		"entrypointer-copier-image":     "mirror.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111",
+		"entrypointer-wraps-taskruns-1": "registry.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111",
+	}
 	return ns
 }
 
@@ -242,6 +246,13 @@ func TestAPodThatSaysThatAPolicyHasWrappedItIsAdmittedIfItIsWrapped(t *testing.T
 	}
 	require.False(t, refuses(byPolicy(t), withCopier()))
 	require.True(t, refuses(byPolicy(t), installed()), "nobody knows which image is ours")
+	configured := withCopier()
+	delete(configured.Annotations, "entrypointer-wraps-taskruns-1")
+	require.True(t, refuses(byPolicy(t), configured), "the injector would set what the operator has configured")
+	timed := creation(byPolicy(t), tenant("true"))
+	timed.params = withCopier()
+	timed.namespace.Annotations["entrypointer.dev/timeout"] = "1h"
+	require.NotEmpty(t, policy.refuses(t, timed), "the injector would set what the namespace has")
 	steps := func(p *corev1.Pod) []corev1.Container { return p.Spec.Containers[:2] }
 	mounts := func(m corev1.VolumeMount) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { steps(p)[1].VolumeMounts = append(steps(p)[1].VolumeMounts, m) }
@@ -250,10 +261,17 @@ func TestAPodThatSaysThatAPolicyHasWrappedItIsAdmittedIfItIsWrapped(t *testing.T
 		return func(p *corev1.Pod) { change(&p.Spec.InitContainers[0]) }
 	}
 	for name, change := range map[string]func(*corev1.Pod){
-		"a step without the supervisor":     func(p *corev1.Pod) { steps(p)[1].Command = []string{"sh"} },
-		"a step without a command":          func(p *corev1.Pod) { steps(p)[1].Command = nil },
-		"more words in a command":           func(p *corev1.Pod) { steps(p)[1].Command = []string{pod.EntrypointPath, "-version"} },
-		"no command behind the flags":       func(p *corev1.Pod) { steps(p)[1].Args = []string{"-version"} },
+		"a step without the supervisor": func(p *corev1.Pod) { steps(p)[1].Command = []string{"sh"} },
+		"a step without a command":      func(p *corev1.Pod) { steps(p)[1].Command = nil },
+		"more words in a command":       func(p *corev1.Pod) { steps(p)[1].Command = []string{pod.EntrypointPath, "-version"} },
+		"no command behind the flags":   func(p *corev1.Pod) { steps(p)[1].Args = []string{"-version"} },
+		"a flag that no policy sets":    func(p *corev1.Pod) { steps(p)[1].Args = append([]string{"-mode=exec"}, steps(p)[1].Args...) },
+		"such a flag behind others": func(p *corev1.Pod) {
+			steps(p)[1].Args = append([]string{"-hold=1s", "-mode", "exec"}, steps(p)[1].Args...)
+		},
+		"dashes in a flag's value": func(p *corev1.Pod) {
+			steps(p)[1].Args = append([]string{"-post-file", "/x\n--", "-mode=exec"}, steps(p)[1].Args...)
+		},
 		"no step":                           func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[2:] },
 		"no mount of the supervisor":        func(p *corev1.Pod) { steps(p)[0].VolumeMounts = steps(p)[0].VolumeMounts[:2] },
 		"a mount in the supervisor's place": mounts(corev1.VolumeMount{Name: "home", MountPath: "/entrypointer/bin/entrypoint"}),
