@@ -50,7 +50,7 @@ data:
 	require.Equal(t, pod.Injected, result.Outcome)
 	require.Equal(t, pod.DeliveryInitContainer, result.Delivery, "only a cluster knows its nodes")
 	require.Equal(t, "copier", result.Pod.Spec.InitContainers[0].Image)
-	require.Equal(t, []string{"-timeout=2h", "-grace-period=3s", "--", "/app", "serve"}, result.Pod.Spec.Containers[0].Args)
+	require.Equal(t, []string{"-timeout=2h", "-grace-period=3s", "-image-words=2:app", "--", "/app", "serve"}, result.Pod.Spec.Containers[0].Args)
 }
 
 func TestWithoutAConfigurationTheDefaultsDecide(t *testing.T) {

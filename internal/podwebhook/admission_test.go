@@ -106,7 +106,7 @@ func TestAPodIsPatched(t *testing.T) {
 	require.True(t, response.Allowed)
 	require.Equal(t, admissionv1.PatchTypeJSONPatch, *response.PatchType)
 	require.Contains(t, string(response.Patch), `"path":"/spec/initContainers"`)
-	require.Contains(t, string(response.Patch), `["--","sh"]`)
+	require.Contains(t, string(response.Patch), `["-image-words=1:busybox@sha256:0","--","sh"]`)
 	require.Empty(t, recorder.Events, "what goes well is no event")
 }
 

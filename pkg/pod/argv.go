@@ -25,19 +25,13 @@ func (w *wrapping) lookUpAll(ctx context.Context, containers []container) error 
 	unreported := false // whether sidecars wait for the end of a container that runs unwrapped
 	for at := range containers {
 		c := &containers[at]
-		var image *lookup.Image
-		if !c.isWrapped && !c.isKnown {
-			var err error
-			if image, err = w.lookUp(ctx, c.Image); err != nil {
-				if c.waived = w.waivable(c, err); c.waived != nil {
-					unreported = unreported || w.plan.EndsSidecars(c.Name)
-					continue
-				}
-				return c.lookupFailed(err)
-			}
-			if err := w.inherit(c, image); err != nil {
-				return err
-			}
+		image, err := w.lookUpWords(ctx, c)
+		if err != nil {
+			return err
+		}
+		if c.waived != nil {
+			unreported = unreported || w.plan.EndsSidecars(c.Name)
+			continue
 		}
 		if w.plan.NeedsSignal(c.Name) {
 			c.signal = w.stopSignal(ctx, c, image)
@@ -55,22 +49,52 @@ func (w *wrapping) lookUpAll(ctx context.Context, containers []container) error 
 	return nil
 }
 
+// lookUpWords looks up the image of a container if only the image says what it runs, and gives
+// the container its words. It returns nil if nothing was looked up, or without success.
+func (w *wrapping) lookUpWords(ctx context.Context, c *container) (*lookup.Image, error) {
+	if !c.needsImage() {
+		return nil, nil
+	}
+	image, err := w.lookUp(ctx, c.Image)
+	if err != nil {
+		return nil, w.waive(c, err)
+	}
+	return image, w.inherit(c, image)
+}
+
+// waive lets a container whose lookup has failed run with the words that an earlier call has
+// looked up, or unwrapped, unless others need it. It returns the refusal if the container may not.
+func (w *wrapping) waive(c *container, err error) error {
+	failed, ok := errors.AsType[*lookup.Error](err)
+	switch {
+	case !ok || !w.Policy.WaiveFailedLookups:
+		return c.lookupFailed(err)
+	case c.words.image != "":
+		w.warn(warning(ReasonImageNotPinned, "container %q runs the command line of image %q, but another webhook has set image %q since, which can't be looked up: %v", c.Name, c.words.image, c.Image, failed))
+	case w.plan.Needs(c.Name):
+		return c.lookupFailed(err)
+	default:
+		c.waived = failed
+	}
+	return nil
+}
+
+// needsImage reports whether only the image says what a container runs. A webhook that API
+// servers call again may have set another image since the container got the words of its image,
+// or the same one, which isn't pinned any more then.
+func (c *container) needsImage() bool {
+	if c.words.image != "" {
+		return !sameImage(c.Image, c.words.image)
+	}
+	return !c.isWrapped && !c.isKnown
+}
+
 func (c *container) lookupFailed(err error) *Refusal {
 	hint := ""
-	if len(c.Args) > 0 {
+	if len(c.Args) > 0 && c.words.image == "" {
 		hint = " (the container sets args: only, as kubectl run does without --command)"
 	}
 	return refuse(LookupFailed, "wrapping container %q: %w%s", c.Name, err, hint)
-}
-
-// waivable returns the failed lookup for which the container runs unwrapped. It returns nil
-// for containers that can't run unwrapped, because others need them.
-func (w *wrapping) waivable(c *container, err error) *lookup.Error {
-	failed, ok := errors.AsType[*lookup.Error](err)
-	if !ok || !w.Policy.WaiveFailedLookups || w.plan.Needs(c.Name) {
-		return nil
-	}
-	return failed
 }
 
 // keepSidecars cancels the end of sidecars: a container that runs unwrapped doesn't report
@@ -94,16 +118,23 @@ func (w *wrapping) keepSidecars(containers []container) error {
 // match the image that runs, even if the tag moves in between. An image that is never pulled
 // isn't pinned: the node has it by this name, and may not know the digest.
 func (w *wrapping) inherit(c *container, image *lookup.Image) error {
-	inherited := make([][]string, len(image.Configs))
+	own, inherited := c.Args, make([][]string, len(image.Configs))
+	if c.words.image != "" {
+		own = c.words.own()
+	}
 	for i, config := range image.Configs {
-		inherited[i] = inheritedWords(c.Container, config)
-		if len(inherited[i])+len(c.Args) == 0 {
+		inherited[i] = inheritedWords(own, config)
+		if len(inherited[i])+len(own) == 0 {
 			return refuse(NoCommand, "wrapping container %q: image %q has neither ENTRYPOINT nor CMD for %s; set command: in the container",
 				c.Name, c.Image, config.Platform)
 		}
 	}
+	c.words = words{argv: own, image: c.Image}
+	if c.ImagePullPolicy != corev1.PullNever {
+		c.image, c.words.image = image.Pinned, image.Pinned
+	}
 	if agree(inherited) {
-		c.words.argv = slices.Concat(text.EscapeAll(inherited[0]), c.Args)
+		c.words.argv, c.words.inherited = slices.Concat(text.EscapeAll(inherited[0]), own), len(inherited[0])
 	} else {
 		for i, config := range image.Configs {
 			c.words.flags = append(c.words.flags, platformFlag+config.Platform)
@@ -111,15 +142,12 @@ func (w *wrapping) inherit(c *container, image *lookup.Image) error {
 				c.words.flags = append(c.words.flags, argFlag+text.Escape(token))
 			}
 		}
-		c.words.argv = c.Args
 	}
-	if w.added += sizeOf(c.words.flags) + sizeOf(c.words.argv); w.added > maxAdded {
+	if w.added += sizeOf(c.words.all()); w.added > maxAdded {
 		return refuse(NoCommand, "wrapping container %q: the command lines of the images of all containers are longer than %d bytes, which no API server stores; set command: in the container",
 			c.Name, maxAdded)
 	}
-	if c.ImagePullPolicy != corev1.PullNever {
-		c.image = image.Pinned
-	} else if image.Digest != "" {
+	if c.ImagePullPolicy == corev1.PullNever && image.Digest != "" {
 		w.warn(warning(ReasonImageNotPinned, "container %q runs the command line that the registry has for image %q (%s), and the image on the node may differ, because imagePullPolicy is Never; set command: in the container to be sure",
 			c.Name, c.Image, image.Digest))
 	}
@@ -131,12 +159,12 @@ func (w *wrapping) inherit(c *container, image *lookup.Image) error {
 // (https://github.com/containerd/containerd/blob/v2.3.5/internal/cri/opts/spec_opts.go):
 // builders write it to undo the ENTRYPOINT of a base image. A CMD of one empty string is
 // an argument.
-func inheritedWords(c *corev1.Container, config lookup.Config) []string {
+func inheritedWords(args []string, config lookup.Config) []string {
 	entrypoint := config.Entrypoint
 	if len(entrypoint) == 1 && entrypoint[0] == "" {
 		entrypoint = nil
 	}
-	if len(c.Args) > 0 {
+	if len(args) > 0 {
 		return entrypoint
 	}
 	return slices.Concat(entrypoint, config.Cmd)
@@ -205,10 +233,10 @@ func (w *wrapping) stopSignal(ctx context.Context, c *container, image *lookup.I
 	switch {
 	case c.Lifecycle != nil && c.Lifecycle.StopSignal != nil:
 		signal, _ = lookup.ParseStopSignal(string(*c.Lifecycle.StopSignal))
-	case c.isWrapped && placed:
-		signal, _ = lookup.ParseStopSignal(former)
 	case image != nil:
 		signal = w.signalOf(c, image)
+	case c.isWrapped && placed:
+		signal, _ = lookup.ParseStopSignal(former)
 	case w.Lookup != nil:
 		image, err := w.lookUpSignal(ctx, c.Image)
 		if err != nil {

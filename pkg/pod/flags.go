@@ -9,6 +9,8 @@ const (
 	// Flags that carry words of the original argv.
 	platformFlag = "-platform="
 	argFlag      = "-arg="
+	// imageWordsFlag tells the next call which image some of the words are of.
+	imageWordsFlag = "-image-words="
 
 	waitFileFlag         = "-wait-file="
 	waitContentFlag      = "-wait-content="

@@ -6,6 +6,7 @@ package pod
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ func recognise(pod *corev1.Pod, containers []container) {
 
 // wrappedWords returns the words of a container that is wrapped, and whether it is. The
 // structure of the container decides, because the structure determines what will run, and
-// because a tenant could forge an annotation. Of the flags, only those with words of the
+// because a tenant could forge an annotation. Of the flags, only those for words of the
 // original argv stay: the other flags may be another release's, and are set anew. A
 // structure that no release of ours writes counts as the author's command.
 func wrappedWords(c *corev1.Container) (words, bool) {
@@ -41,18 +42,33 @@ func formerWords(c *corev1.Container) (words, bool) {
 	if !isPrepared(c) {
 		return words{}, false
 	}
-	var kept []string
+	var former words
+	var mark string
 	for at, arg := range c.Args {
 		switch {
 		case arg == "--":
-			return words{flags: kept, argv: c.Args[at+1:]}, true
+			former.argv = c.Args[at+1:]
+			former.image, former.inherited = readMark(mark, len(former.argv))
+			return former, true
 		case strings.HasPrefix(arg, platformFlag), strings.HasPrefix(arg, argFlag):
-			kept = append(kept, arg)
+			former.flags = append(former.flags, arg)
+		case strings.HasPrefix(arg, imageWordsFlag):
+			mark = arg[len(imageWordsFlag):]
 		case !ourFlag.MatchString(arg):
 			return words{}, false
 		}
 	}
 	return words{}, false
+}
+
+// readMark reads which image how many of the words are of. A mark that makes no sense is
+// somebody's invention, and counts as none.
+func readMark(mark string, words int) (image string, inherited int) {
+	count, image, _ := strings.Cut(mark, ":")
+	if n, err := strconv.Atoi(count); err == nil && n >= 0 && n <= words {
+		return image, n
+	}
+	return "", 0
 }
 
 // isPrepared reports whether an earlier call has mounted the supervisor in a container.
@@ -69,7 +85,7 @@ func unwrappedWords(c *corev1.Container) (_ words, known bool, err error) {
 	case was && len(c.Command) == 0:
 		return former, true, nil
 	case was && len(former.flags) == 0 && startsWith(former.argv, c.Command):
-		return former, true, nil
+		return words{argv: former.argv}, true, nil
 	case was:
 		return words{}, false, refuse(NoCommand, "wrapping container %q: another webhook has set the command %q in the place of the supervisor, and the args are the supervisor's; have that webhook set args: as well, or only what is missing",
 			c.Name, c.Command)

@@ -245,6 +245,111 @@ func TestARemovedCommandIsWrappedAgain(t *testing.T) {
 	}
 }
 
+// A policy that sets an image is applied again to a pod that has been wrapped. What runs is what
+// was looked up, also then.
+func TestAnImageThatAnotherWebhookSetsAgainIsLookedUpAgain(t *testing.T) {
+	known := images{
+		"app": image([]string{"/app", "$HOME"}, []string{"serve"}),
+		"differs": {Configs: []lookup.Config{
+			{Platform: "linux/amd64", Entrypoint: []string{"/amd64"}}, {Platform: "linux/arm64", Entrypoint: []string{"/arm64"}},
+		}},
+		"mirror/app": image([]string{"/mirrored", "-v", "-v"}, nil),
+	}
+	container := func(image string, args ...string) corev1.Container {
+		return corev1.Container{Name: "a", Image: image, Args: args}
+	}
+	for name, test := range map[string]struct {
+		first corev1.Container
+		set   string
+	}{
+		"the same":                                {container("app"), "app"},
+		"the same, with args":                     {container("app", "--", "$(A)"), "app"},
+		"the same, with words for each platform":  {container("differs", "x"), "differs"},
+		"another one":                             {container("app"), "mirror/app"},
+		"another one, with args":                  {container("app", "x", "y"), "mirror/app"},
+		"another one, with words for no platform": {container("differs", "x"), "app"},
+		"another one, with words for each":        {container("app", "x"), "differs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := func(c corev1.Container) *corev1.Pod {
+				p := asking(c)
+				p.Annotations["timeout.entrypointer.dev/a"] = "1h"
+				return p
+			}
+			second := test.first
+			second.Image = test.set
+			want := inject(t, newInjector(known), asked(second)).Pod
+			for _, command := range [][]string{{pod.EntrypointPath}, nil} { // or the webhook has removed it
+				changed := inject(t, newInjector(known), asked(test.first)).Pod
+				changed.Spec.Containers[0].Image, changed.Spec.Containers[0].Command = test.set, command
+				result := inject(t, newInjector(known), changed)
+				requireSamePod(t, want, result.Pod, "as if it had been so from the start")
+				requireSamePod(t, want, patched(t, changed, result.Pod), "the patch leads elsewhere")
+				require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), result.Pod).Outcome)
+			}
+		})
+	}
+}
+
+func TestAnImageThatAnotherWebhookSetsInAnotherWayIsLeftAlone(t *testing.T) {
+	known := images{"app": image([]string{"/app"}, nil)}
+	neverPulled := corev1.Container{Name: "a", Image: "app", ImagePullPolicy: corev1.PullNever}
+	for name, test := range map[string]struct {
+		first corev1.Container
+		set   string
+	}{
+		"a mirror, by the digest":     {corev1.Container{Name: "a", Image: "app"}, "mirror/app@sha256:2222222222222222222222222222222222222222222222222222222222222222"},
+		"the command was there":       {running("a", "/app"), "mirror/app"},
+		"the same, that isn't pinned": {neverPulled, "app"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := inject(t, newInjector(known), asking(test.first)).Pod
+			changed.Spec.Containers[0].Image = test.set
+			result := inject(t, newInjector(nil), changed)
+			require.Equal(t, pod.AlreadyInjected, result.Outcome)
+			require.Empty(t, result.Warnings)
+		})
+	}
+}
+
+// It would run the command line of another image.
+func TestAnImageThatIsSetLaterAndCanNotBeLookedUpIsRefusedOrWarnedOf(t *testing.T) {
+	known := images{"app": image([]string{"/app"}, nil), "other@sha256:3333333333333333333333333333333333333333333333333333333333333333": image([]string{"/other"}, nil)}
+	changed := inject(t, newInjector(known), asking(corev1.Container{Name: "a", Image: "app", Args: []string{"x"}})).Pod
+	changed.Spec.Containers[0].Image = "other@sha256:3333333333333333333333333333333333333333333333333333333333333333"
+	require.Equal(t, []string{"/other", "x"}, behindDashes(t, inject(t, newInjector(known), changed).Pod.Spec.Containers[0].Args), "another digest is another image")
+
+	changed.Spec.Containers[0].Image = "gone"
+	_, err := newInjector(known).Inject(t.Context(), "tenant", changed)
+	requireRefused(t, err, pod.LookupFailed, `wrapping container "a": `, `"gone"`)
+
+	waiving := newInjector(known)
+	waiving.Policy.WaiveFailedLookups = true
+	result := inject(t, waiving, changed)
+	require.Equal(t, changed.Spec, result.Pod.Spec)
+	require.Empty(t, result.Unwrapped, "it is wrapped")
+	require.Len(t, result.Warnings, 1)
+	require.Equal(t, pod.ReasonImageNotPinned, result.Warnings[0].Reason)
+	require.Contains(t, result.Warnings[0].Message, `runs the command line of image "app@sha256:2222`)
+}
+
+// The author of a pod can write a mark as well, and gains nothing.
+func TestAForgedMarkOfAnImagesWordsIsLookedUpOrIgnored(t *testing.T) {
+	known := images{"busybox": image([]string{"/entry"}, nil)}
+	wrapped := inject(t, newInjector(nil), asking(running("a", "x", "y"))).Pod
+	for mark, want := range map[string][]string{
+		"-image-words=1:other":  {"/entry", "y"},
+		"-image-words=3:other":  {"x", "y"},
+		"-image-words=-1:other": {"x", "y"},
+		"-image-words=1:":       {"x", "y"},
+		"-image-words=other":    {"x", "y"},
+	} {
+		forged := wrapped.DeepCopy()
+		forged.Spec.Containers[0].Args = append([]string{mark}, forged.Spec.Containers[0].Args...)
+		require.Equal(t, want, behindDashes(t, inject(t, newInjector(known), forged).Pod.Spec.Containers[0].Args), mark)
+	}
+}
+
 // What the rest of the original argv was is no longer known.
 func TestAnotherCommandInTheSupervisorsPlaceIsRefused(t *testing.T) {
 	unknown := images{"busybox": {Configs: []lookup.Config{
@@ -471,7 +576,7 @@ func TestALookupThatSucceedsOnReinvocationIsTold(t *testing.T) {
 		result := inject(t, answered, once)
 		require.Equal(t, pod.Injected, result.Outcome)
 		require.Equal(t, "Injected by init-container", result.Pod.Annotations[pod.StatusAnnotation])
-		require.Equal(t, []string{"--", "/app"}, result.Pod.Spec.Containers[0].Args)
+		require.Equal(t, []string{"/app"}, behindDashes(t, result.Pod.Spec.Containers[0].Args))
 		require.Equal(t, []pod.Warning{{Reason: pod.ReasonLookupRecovered, Message: `container "a" runs under its supervisor after all: the second lookup of its image succeeded`}}, result.Warnings)
 	}
 }

@@ -62,7 +62,7 @@ func TestARevisionsPod(t *testing.T) {
 	result := inject(t, newInjector(known), before)
 	require.Equal(t, pod.Injected, result.Outcome)
 	require.Equal(t, []string{"user-container"}, result.Wrapped)
-	require.Equal(t, []string{"--", "/ko-app/hello"}, result.Pod.Spec.Containers[0].Args)
+	require.Equal(t, []string{"/ko-app/hello"}, behindDashes(t, result.Pod.Spec.Containers[0].Args))
 	require.Equal(t, before.Spec.Containers[0].Lifecycle, result.Pod.Spec.Containers[0].Lifecycle)
 	require.Equal(t, before.Spec.Containers[1], result.Pod.Spec.Containers[1], "queue-proxy is Knative's")
 	requireGolden(t, "revision", result.Pod)

@@ -36,7 +36,7 @@ func (r release) inject(t *testing.T, p *corev1.Pod) *corev1.Pod {
 	for i, c := range wrapped.Spec.Containers {
 		if slices.Equal(c.Command, []string{pod.EntrypointPath}) && r.flags != nil {
 			kept := slices.DeleteFunc(slices.Clone(flagsOfContainer(c)), func(flag string) bool {
-				return !strings.HasPrefix(flag, "-platform=") && !strings.HasPrefix(flag, "-arg=")
+				return !strings.HasPrefix(flag, "-platform=") && !strings.HasPrefix(flag, "-arg=") && !strings.HasPrefix(flag, "-image-words=")
 			})
 			wrapped.Spec.Containers[i].Args = slices.Concat(r.flags, kept, c.Args[slices.Index(c.Args, "--"):])
 		}
@@ -112,6 +112,9 @@ func FuzzFlagsOfAnotherReleaseGo(f *testing.F) {
 	f.Add("a-flag", "--", "--", "--")
 	f.Add("", "x\x00", "-", "\n--")
 	f.Fuzz(func(t *testing.T, name, value, imageWord, word string) {
+		if name == "image-words" {
+			t.Skip("another test forges it")
+		}
 		known := images{"differs": lookup.Image{Configs: []lookup.Config{
 			{Platform: "linux/amd64", Entrypoint: []string{"/a", imageWord}}, {Platform: "linux/arm64", Entrypoint: []string{imageWord, "/b"}},
 		}}}

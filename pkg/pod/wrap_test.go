@@ -56,7 +56,10 @@ func TestTheOriginalArgvFollowsTheDashes(t *testing.T) {
 			test.container.Name = "c"
 			wrapped := inject(t, newInjector(known), asking(test.container)).Pod.Spec.Containers[0]
 			require.Equal(t, []string{pod.EntrypointPath}, wrapped.Command)
-			require.Equal(t, append([]string{"--"}, test.want...), wrapped.Args)
+			require.Equal(t, test.want, behindDashes(t, wrapped.Args))
+			if len(test.container.Command) > 0 {
+				require.Equal(t, "--", wrapped.Args[0])
+			}
 		})
 	}
 }
@@ -68,6 +71,7 @@ func TestAnImageThatWasLookedUpIsPinned(t *testing.T) {
 		corev1.Container{Name: "explicit", Image: "app", Command: []string{"app"}},
 	)).Pod
 	require.Contains(t, wrapped.Spec.Containers[0].Image, "app@sha256:")
+	require.Equal(t, []string{"-image-words=1:" + wrapped.Spec.Containers[0].Image, "--", "app"}, wrapped.Spec.Containers[0].Args)
 	require.Equal(t, "app", wrapped.Spec.Containers[1].Image, "nothing was read, so nothing has to be pinned")
 }
 
@@ -78,7 +82,7 @@ func TestAnImageThatIsNeverPulledIsNotPinned(t *testing.T) {
 
 	result := inject(t, newInjector(images{"loaded": read}), p)
 	require.Equal(t, "loaded", result.Pod.Spec.Containers[0].Image, "the node needn't know the digest")
-	require.Equal(t, []string{"--", "app"}, result.Pod.Spec.Containers[0].Args)
+	require.Equal(t, []string{"-image-words=1:loaded", "--", "app"}, result.Pod.Spec.Containers[0].Args)
 	require.Len(t, result.Warnings, 1)
 	require.Equal(t, pod.ReasonImageNotPinned, result.Warnings[0].Reason)
 	require.Contains(t, result.Warnings[0].Message, `container "a" runs the command line that the registry has for image "loaded"`)
@@ -100,6 +104,7 @@ func TestPlatformsThatDisagreeAllGoAlong(t *testing.T) {
 	}}}
 	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
 	require.Equal(t, []string{
+		"-image-words=0:" + wrapped.Spec.Containers[0].Image,
 		"-platform=linux/amd64", "-arg=/amd64", "-arg=--", "-arg=<$$HOME>",
 		"-platform=linux/arm64/v8", "-arg=/arm64",
 		"--", "x",
@@ -112,7 +117,7 @@ func TestAnEmptyEntrypointOfOnePlatformIsNone(t *testing.T) {
 		{Platform: "linux/arm64", Entrypoint: []string{""}},
 	}}}
 	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
-	require.Equal(t, []string{"-platform=linux/amd64", "-arg=/app", "-platform=linux/arm64", "--", "x"}, wrapped.Spec.Containers[0].Args)
+	require.Equal(t, []string{"-platform=linux/amd64", "-arg=/app", "-platform=linux/arm64", "--", "x"}, wrapped.Spec.Containers[0].Args[1:])
 }
 
 func TestPlatformsThatAgreeAreOne(t *testing.T) {
@@ -121,7 +126,7 @@ func TestPlatformsThatAgreeAreOne(t *testing.T) {
 		{Platform: "linux/arm64", Entrypoint: []string{"/app"}, Cmd: []string{"arm64"}},
 	}}}
 	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
-	require.Equal(t, []string{"--", "/app", "x"}, wrapped.Spec.Containers[0].Args,
+	require.Equal(t, []string{"--", "/app", "x"}, wrapped.Spec.Containers[0].Args[1:],
 		"they differ in CMD only, which args replace")
 }
 

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,22 @@ type words struct {
 	flags []string
 	// argv is the original argv, or the part of it that follows the words of flags.
 	argv []string
+	// image is the image that the words of flags and the first inherited words of argv are
+	// of, as it was left in the container, "" if the container has all words itself.
+	image     string
+	inherited int
+}
+
+// own returns the args of the container's author.
+func (w words) own() []string { return w.argv[w.inherited:] }
+
+// all returns the supervisor's arguments for the words.
+func (w words) all() []string {
+	var mark []string
+	if w.image != "" {
+		mark = []string{imageWordsFlag + strconv.Itoa(w.inherited) + ":" + w.image}
+	}
+	return slices.Concat(mark, w.flags, []string{"--"}, w.argv)
 }
 
 // A setting is an option's value, and its source.

@@ -59,11 +59,8 @@ func (w *wrapping) write(containers []container) (Result, error) {
 
 // write puts the supervisor in front of what a container runs.
 func (c *container) write(to *corev1.Container) {
-	to.Args = slices.Concat(c.flags, c.words.flags, []string{"--"}, c.words.argv)
+	to.Command, to.Args, to.Image = []string{EntrypointPath}, slices.Concat(c.flags, c.words.all()), cmp.Or(c.image, c.Image)
 	c.putPodUID(to)
-	if !c.isWrapped {
-		to.Command, to.Image = []string{EntrypointPath}, cmp.Or(c.image, c.Image)
-	}
 }
 
 // putPodUID gives a container the variable if its trace begins with the pod, and takes it

@@ -154,7 +154,7 @@ func TestTheOperatorSaysWhatAnImageCarriesThatNoRegistryServes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		require.Equal(t, []string{"--", "/run", "5$$", "now"}, seen.Spec.Containers[0].Args)
+		require.Equal(t, []string{"-image-words=2:" + loaded, "--", "/run", "5$$", "now"}, seen.Spec.Containers[0].Args)
 		require.Equal(t, loaded, seen.Spec.Containers[0].Image)
 		return nil
 	})

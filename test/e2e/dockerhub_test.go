@@ -32,7 +32,7 @@ func TestAnImageOfDockerHubIsLookedUpPinnedAndPulledByItsOwnName(t *testing.T) {
 	requireWrapped(t, created, "main")
 	main := created.Spec.Containers[0]
 	require.True(t, strings.HasPrefix(main.Image, hubImage+"@sha256:"), main.Image)
-	require.Equal(t, []string{"--", "sh"}, main.Args)
+	require.Equal(t, []string{"-image-words=1:" + main.Image, "--", "sh"}, main.Args)
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "hub").Status.Phase)
 }
 

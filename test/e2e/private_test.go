@@ -69,7 +69,7 @@ func TestAPrivateImageRunsWhereThereIsAPullSecret(t *testing.T) {
 		p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "login"}}
 		created := createPod(t, namespace, p)
 		requireWrapped(t, created, "main")
-		require.Equal(t, append([]string{"--"}, argv...), created.Spec.Containers[0].Args)
+		require.Equal(t, append([]string{"-image-words=2:" + created.Spec.Containers[0].Image, "--"}, argv...), created.Spec.Containers[0].Args)
 		require.Equal(t, want, ranMain(t, namespace, p.Name))
 	})
 	t.Run("of the service account", func(t *testing.T) {

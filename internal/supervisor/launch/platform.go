@@ -32,6 +32,9 @@ func (p *Platforms) Flags(f *cmdline.Flags) {
 	f.Add("platform", "OS/ARCH[/VARIANT] [-arg=WORD ...]", `Put these words before the command on this platform. May be repeated for
 other platforms; it is an error if the node's platform is not among them.`, p.add)
 	f.Add("arg", "WORD", `A word for the preceding -platform.`, p.addArg)
+	f.Add("image-words", "N:IMAGE", `Says that the words of -platform, and the first N words of the command, are
+those of this image. It has no effect: it is for the injector, which looks an
+image up again that is set later.`, func(string) string { return "" })
 }
 
 func (p *Platforms) add(name string) string {
