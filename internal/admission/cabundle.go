@@ -235,5 +235,8 @@ func bundleOf(ca, current []byte) []byte {
 			former++
 		}
 	}
+	if former == 0 {
+		return ca
+	}
 	return bundle
 }

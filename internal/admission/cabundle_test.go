@@ -62,6 +62,8 @@ func TestACAWithoutANewlineAtItsEndIsReadBesideTheFormerOnes(t *testing.T) {
 	bundle := bundleOf(bytes.TrimSpace(second), bytes.TrimSpace(first))
 	require.Equal(t, string(slices.Concat(second, first)), string(bundle))
 	require.Equal(t, string(bundle), string(bundleOf(bytes.TrimSpace(second), bundle)), "it isn't written again and again")
+	alone := bytes.TrimSpace(second)
+	require.Equal(t, string(alone), string(bundleOf(alone, alone)), "nothing is hidden")
 }
 
 // Its CA may be that of somebody who writes it again and again, and an entry with a URL may
