@@ -266,6 +266,9 @@ func TestAPodThatSaysThatAPolicyHasWrappedItIsAdmittedIfItIsWrapped(t *testing.T
 		"more words in a command":       func(p *corev1.Pod) { steps(p)[1].Command = []string{pod.EntrypointPath, "-version"} },
 		"no command behind the flags":   func(p *corev1.Pod) { steps(p)[1].Args = []string{"-version"} },
 		"a flag that no policy sets":    func(p *corev1.Pod) { steps(p)[1].Args = append([]string{"-mode=exec"}, steps(p)[1].Args...) },
+		"an option's flag like a hand-off's": func(p *corev1.Pod) {
+			steps(p)[1].Args = append([]string{"-wait-for=tcp://db:5432"}, steps(p)[1].Args...)
+		},
 		"such a flag behind others": func(p *corev1.Pod) {
 			steps(p)[1].Args = append([]string{"-hold=1s", "-mode", "exec"}, steps(p)[1].Args...)
 		},
