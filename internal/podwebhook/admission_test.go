@@ -189,7 +189,7 @@ func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
 			w.namespaces = n
 			response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 			require.True(t, response.Allowed)
-			require.Contains(t, string(response.Patch), `["-timeout=1h","-pause=after-failure","--","sh"]`, "the namespace's before the operator's")
+			require.Contains(t, string(response.Patch), `["-timeout=1h","-pause=after-failure","-image-words=1:busybox@sha256:0","--","sh"]`, "the namespace's before the operator's")
 		})
 	}
 

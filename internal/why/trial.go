@@ -196,18 +196,21 @@ func differences(p *corev1.Pod, d *Decision, made *corev1.Pod, now *Decision) (l
 		}
 		is, would := pod.Flags(c), pod.Flags(made.Spec.Containers[at])
 		for _, flag := range would {
-			if !slices.Contains(is, flag) {
+			if !slices.Contains(is, flag) && !isMark(flag) {
 				list = append(list, fmt.Sprintf("container %s would have the flag %s", c.Name, flag))
 			}
 		}
 		for _, flag := range is {
-			if !slices.Contains(would, flag) {
+			if !slices.Contains(would, flag) && !isMark(flag) {
 				list = append(list, fmt.Sprintf("container %s would no longer have the flag %s", c.Name, flag))
 			}
 		}
 	}
 	return list
 }
+
+// isMark reports whether a flag has no effect: the injector notes by it of which image words are.
+func isMark(flag string) bool { return strings.HasPrefix(flag, "-image-words=") }
 
 // Decided returns the answer about the pod of a manifest that was decided on without a cluster, and the pod
 // as it would be, nil if it would be refused. Other errors than refusals are returned.

@@ -524,6 +524,25 @@ func TestTasksOfAPipelineRunAreNotComparedWithEachOther(t *testing.T) {
 	require.Empty(t, answer.Pods[1].Differs)
 }
 
+// The image of a tag may be another by now, and a former release noted nothing.
+func TestANoteOfTheInjectorIsNoDifference(t *testing.T) {
+	admit := injecting(&pod.Injector{Lookup: somewhere{}})
+	template := asked(asks, corev1.Container{Name: "web", Image: "busybox"})
+	for name, flags := range map[string][]string{"of a former release": nil, "of another digest": {"-image-words=1:busybox@sha256:0"}} {
+		p := existing(template, time.Minute, admit)
+		args := &p.Spec.Containers[0].Args
+		require.Contains(t, (*args)[0], "-image-words=1:busybox@sha256:")
+		*args = append(slices.Clone(flags), (*args)[1:]...)
+		s := &apiServer{namespace: tenant("true", "true"), admit: admit, pods: []corev1.Pod{p}}
+		answer := s.asks(t, "deploy/web", "/apis/apps/v1/namespaces/tenant/deployments/web", map[string]any{
+			"metadata": map[string]any{"name": "web", "uid": "u"}, "spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}, "template": template},
+		})
+		require.Len(t, answer.Pods, 1)
+		require.Equal(t, why.Reason(pod.Injected), answer.Pods[0].Reason)
+		require.Empty(t, answer.Pods[0].Differs, name)
+	}
+}
+
 func TestAWrongNamespaceOfAFileReachesNoServer(t *testing.T) {
 	s := &apiServer{}
 	c := s.cluster(t)

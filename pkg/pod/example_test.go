@@ -54,7 +54,7 @@ func ExampleInjector() {
 	fmt.Println(len(pod.Patch(before, result.Pod)), "operations lead there")
 	// Output:
 	// Injected [server job]
-	// [/entrypointer/bin/entrypoint] ["--" "nginx" "-g" "daemon off;"]
+	// [/entrypointer/bin/entrypoint] ["-image-words=3:nginx" "--" "nginx" "-g" "daemon off;"]
 	// [/entrypointer/bin/entrypoint] ["-timeout=1h" "--" "sleep" "60"]
 	// 10 operations lead there
 }

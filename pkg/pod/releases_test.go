@@ -123,7 +123,7 @@ func FuzzFlagsOfAnotherReleaseGo(f *testing.F) {
 		forged := wrapped.DeepCopy()
 		flag := "-" + name + "=" + value
 		for i, c := range forged.Spec.Containers {
-			forged.Spec.Containers[i].Args = slices.Insert(c.Args, 0, flag)
+			forged.Spec.Containers[i].Args = slices.Insert(c.Args, i, flag) // b has its -image-words first
 		}
 		result := inject(t, newInjector(known), forged)
 		ours := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && name[0] >= 'a'

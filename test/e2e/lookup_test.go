@@ -67,7 +67,7 @@ func TestAnImageThatWasLookedUpIsPinned(t *testing.T) {
 	created := createPod(t, namespace, askingPod("pinned", c))
 	main := created.Spec.Containers[0]
 	require.True(t, strings.HasPrefix(main.Image, c.Image+"@sha256:"), main.Image)
-	require.Equal(t, []string{"--", "sh"}, main.Args, "what busybox runs by itself")
+	require.Equal(t, []string{"-image-words=1:" + main.Image, "--", "sh"}, main.Args, "what busybox runs by itself")
 	// A shell at the end of its input has nothing to do.
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "pinned").Status.Phase)
 }
