@@ -6,14 +6,19 @@ package logview
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/grep"
 )
 
 const (
-	// longestQuery bounds what is searched for, in bytes.
-	longestQuery = 1000
+	// longestQuery bounds what is searched for, in bytes. A text of that length is an expression
+	// that package grep takes, whatever its characters.
+	longestQuery = 900
 	// mostFound bounds the lines that one request finds, and mostMarked what is marked in one.
 	mostFound, mostMarked = 1000, 200
 	// searchTime bounds the time of one request. The next one goes on where it ended.
@@ -25,7 +30,8 @@ const (
 
 // A query is what is searched for: an expression, or a text.
 type query struct {
-	expression *regexp.Regexp // nil for a text
+	expression *regexp.Regexp // finds what to mark; nil for a text
+	lines      *grep.Matcher  // finds the lines of an expression, and reads each byte once
 	text       []byte         // in lower case if the case is ignored
 	ignoreCase bool
 	lower      []byte // scratch
@@ -49,14 +55,21 @@ func newQuery(text string, isExpression, matchCase bool) (*query, error) {
 	if !isExpression {
 		text = regexp.QuoteMeta(text)
 	}
+	compiled, err := grep.Compile(text, !matchCase)
+	if _, ok := errors.AsType[*syntax.Error](err); ok {
+		return nil, fmt.Errorf("searching: %w: use the syntax of RE2, or search for a text", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("searching: %w", err)
+	}
 	if !matchCase {
 		text = "(?i)" + text
 	}
 	expression, err := regexp.Compile(text)
 	if err != nil {
-		return nil, fmt.Errorf("searching: %w: use the syntax of RE2, or search for a text", err)
+		return nil, fmt.Errorf("searching: %w", err)
 	}
-	return &query{expression: expression}, nil
+	return &query{expression: expression, lines: grep.NewMatcher(compiled)}, nil
 }
 
 func isASCII(text string) bool {
@@ -91,7 +104,7 @@ func (q *query) fold(text []byte) []byte {
 
 func (q *query) has(text []byte) bool {
 	if q.expression != nil {
-		return q.expression.Match(text)
+		return q.lines.Matches(text)
 	}
 	return bytes.Contains(q.fold(text), q.text)
 }

@@ -4,6 +4,7 @@
 package grep
 
 import (
+	"bytes"
 	"encoding/binary"
 	"regexp/syntax"
 	"slices"
@@ -103,6 +104,26 @@ func (a *automaton) read(from int32, text []byte) (to int32, n int) {
 // ends reads the end of a line, and reports whether the line matches.
 func (a *automaton) ends(from int32) bool {
 	return from == matched || a.next(from, newline) == matched
+}
+
+// endsWith is ends for a line with bytes at its end that are no character.
+func (a *automaton) endsWith(from int32, rest []byte) bool {
+	for range rest {
+		if from == matched {
+			return true
+		}
+		from = a.next(from, a.alphabet.classOf(utf8.RuneError))
+	}
+	return a.ends(from)
+}
+
+// matches reports whether a line without a newline matches.
+func (a *automaton) matches(line []byte) bool {
+	if !bytes.Contains(line, a.literal) {
+		return false
+	}
+	state, n := a.read(a.begin, line)
+	return a.endsWith(state, line[n:])
 }
 
 // next makes the transition from a state by a class.

@@ -97,7 +97,7 @@ func (s *Scanner) Break() error {
 		_, err = s.endLong(s.readTo)
 	case s.line < len(s.buffer):
 		line := s.buffer[s.line:]
-		err = s.report(s.line, Line{From: s.offset(s.line), To: s.end(), Text: line, Match: s.matches(line)})
+		err = s.report(s.line, Line{From: s.offset(s.line), To: s.end(), Text: line, Match: s.automaton.matches(line)})
 	}
 	s.at, s.shownTo = s.end(), 0
 	s.buffer, s.line, s.owed = s.buffer[:0], 0, 0
@@ -231,23 +231,6 @@ func (s *Scanner) show(l Line) error {
 	l.Text = l.Text[:min(len(l.Text), MaxText)]
 	s.shownTo = l.To
 	return s.found(l)
-}
-
-// matches reports whether a line without a newline matches.
-func (s *Scanner) matches(line []byte) bool {
-	state, n := s.automaton.read(s.automaton.begin, line)
-	return s.automaton.endsWith(state, line[n:])
-}
-
-// endsWith is ends for a line with bytes at its end that are no character.
-func (a *automaton) endsWith(from int32, rest []byte) bool {
-	for range rest {
-		if from == matched {
-			return true
-		}
-		from = a.next(from, a.alphabet.classOf(utf8.RuneError))
-	}
-	return a.ends(from)
 }
 
 // beginLong drops the unfinished line, but for its beginning.
