@@ -167,7 +167,7 @@ func presentable(err error) error {
 	case errors.As(err, &said):
 		return errors.New(quote(said))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return errors.New("the registry gave no answer in time")
+		return errors.New("there was no answer in time from the registry, or from the API server, which has the pull secrets")
 	case reasonOf(err) == Untrusted:
 		return errors.New(untrusted(err))
 	case errors.As(err, &header):
