@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type side struct {
 	// refused are requests of users that name us, lookups those for lookups by tag, and
 	// unanswered all others that failed.
 	refused, lookups, unanswered int
+	// cut are those refused, and cutLookups those of lookups, when an injector was killed.
+	cut, cutLookups int
 	// retried are the pods of controllers that were refused, which try again.
 	retried   int
 	unwrapped int
@@ -42,12 +45,13 @@ type side struct {
 	// healed is how long it took until all worked, negative if it never did.
 	healed   time.Duration
 	examples []string // of what went wrong
+	lacking  int      // of them, those of output
 }
 
 // account counts what became of the load, since there were so many refusals.
 func (e *environment) account(ctx context.Context, l *load, before map[types.UID]int, r *row) error {
 	for _, a := range l.attempts {
-		sideOf(r, a.place).count(a)
+		sideOf(r, a.place).count(a, r.kills)
 	}
 	for p, namespace := range e.spaces {
 		events, err := e.refusedPods(ctx, namespace)
@@ -91,8 +95,22 @@ func (e *environment) refusedPods(ctx context.Context, namespace string) (map[ty
 // mentionsUs says whether a message is about us: it names a webhook or a policy.
 func mentionsUs(message string) bool { return strings.Contains(message, "entrypointer.dev") }
 
-// count adds an attempt.
-func (s *side) count(a *attempt) {
+// dropped is the time until a Service drops an injector that was killed: the kubelet sees its end
+// within a second, and kube-proxy its report.
+const dropped = 3 * time.Second
+
+// isCut says that the request for an attempt may have been at an injector that was killed.
+func (a *attempt) isCut(kills []time.Time) bool {
+	return slices.ContainsFunc(kills, func(kill time.Time) bool {
+		return a.at.Before(kill.Add(dropped)) && a.at.Add(a.took).After(kill)
+	})
+}
+
+// mostExamples bounds the examples of each kind of failure.
+const mostExamples = 3
+
+// count adds an attempt. Injectors were killed at some moments.
+func (s *side) count(a *attempt, kills []time.Time) {
 	if a.kind.isDry() {
 		s.dryRuns++
 	} else {
@@ -109,7 +127,14 @@ func (s *side) count(a *attempt) {
 	}
 	if counter, bad := s.counterOf(a); counter != nil {
 		*counter++
-		if len(s.examples) < 5 {
+		switch {
+		case !a.isCut(kills):
+		case counter == &s.refused:
+			s.cut++
+		case counter == &s.lookups:
+			s.cutLookups++
+		}
+		if *counter <= mostExamples {
 			s.examples = append(s.examples, fmt.Sprintf("%s %s at %s: %s", a.kind, a.name, a.at.Format(time.TimeOnly), bad))
 		}
 	}
@@ -163,7 +188,8 @@ func (e *environment) countLines(ctx context.Context, l *load, s *side) error {
 			} else {
 				s.missing += missing
 			}
-			if missing > 0 && len(s.examples) < 10 {
+			if missing > 0 && s.lacking < mostExamples {
+				s.lacking++
 				s.examples = append(s.examples, fmt.Sprintf("%s %s lacks %d lines; told: %v", a.kind, a.name, missing, told))
 			}
 			return nil

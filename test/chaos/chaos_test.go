@@ -163,17 +163,42 @@ func TestRefusalsCountByWhoRefused(t *testing.T) {
 	} {
 		a := goodOne(kind, asking, 0)
 		a.pod, a.refusal = "", refusal
-		s.count(a)
+		s.count(a, nil)
 	}
 	require.Len(t, s.examples, 5)
 	require.Equal(t, side{objects: 2, dryRuns: 3, refused: 2, lookups: 1, unanswered: 2, longest: time.Second, examples: s.examples}, s)
+}
+
+func TestARefusalIsDueWhenAnInjectorIsKilled(t *testing.T) {
+	const refusal = `failed calling webhook "pods.entrypointer.dev": connection refused`
+	var s side
+	for name, test := range map[string]struct {
+		kind      kind
+		at, kills int // seconds
+		took      time.Duration
+		want      side
+	}{
+		"under way at that moment": {aPod, 0, 5, 6 * time.Second, side{objects: 1, refused: 1, cut: 1}},
+		"answered before":          {aPod, 0, 5, 4 * time.Second, side{objects: 1, refused: 1}},
+		"right after it":           {aTag, 7, 5, time.Second, side{dryRuns: 1, lookups: 1, cutLookups: 1}},
+		"later":                    {aTag, 9, 5, time.Second, side{dryRuns: 1, lookups: 1}},
+	} {
+		a := goodOne(test.kind, asking, test.at)
+		a.pod, a.refusal, a.started, a.took = "", refusal, 0, test.took
+		s = side{}
+		s.count(a, []time.Time{began.Add(time.Duration(test.kills) * time.Second)})
+		s.examples = nil
+		require.Equal(t, test.want, s, name)
+		r := row{faults: []fault{{name: "injectors-one-by-one", cut: true}}, optedIn: s}
+		require.Equal(t, s.cut+s.cutLookups == 0, len(r.problems()) > 0, name)
+	}
 }
 
 func TestAScaleUpIsLateByItsAnswer(t *testing.T) {
 	var s side
 	a := goodOne(aScaleUp, all, 0)
 	a.took, a.started = late+time.Second, 0
-	s.count(a)
+	s.count(a, nil)
 	require.Equal(t, side{objects: 1, late: 1, longest: late + time.Second}, s)
 }
 

@@ -52,7 +52,9 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 		return r, err
 	}
 	r = row{faults: faults, began: time.Now(), lasting: e.lasting}
+	e.kills = nil
 	from, err := e.strike(ctx, faults)
+	r.kills = e.kills
 	if err != nil {
 		return r, err
 	}

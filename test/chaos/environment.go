@@ -26,6 +26,7 @@ type environment struct {
 	registry  *ownRegistry
 	directory string
 	plugin    framework.Plugin
+	kills     []time.Time // of an injector while others run, by the drill
 	// The manifests of this release's injector and of the other one, and its copier.
 	ownRelease, otherRelease, otherCopier string
 }

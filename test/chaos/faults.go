@@ -24,6 +24,9 @@ type fault struct {
 	name, what string
 	// refusals of pods that must be wrapped are due, because no injector can be asked.
 	refusals bool
+	// cut requests are due: those that an injector is answering when it is killed, or that reach
+	// it before the Service has dropped it.
+	cut bool
 	// lookups by tag that are refused are due, because nobody knows what the tag means.
 	lookups bool
 	// unwrapped pods are due, because nothing says any more that they must be wrapped.
@@ -53,9 +56,9 @@ func (f fault) part() string {
 var faults = []fault{
 	{name: "none", what: "nothing fails"},
 	{name: "injectors-killed", what: "all injectors are killed at once", refusals: true, inject: killInjectors},
-	{name: "injectors-one-by-one", what: "one injector is killed after the other", inject: killInjectorsInTurn},
+	{name: "injectors-one-by-one", what: "one injector is killed after the other", cut: true, inject: killInjectorsInTurn},
 	{name: "injectors-evicted", what: "the injectors are evicted, as by a drain of their nodes, which are cordoned if there are several", long: true, inject: evictInjectors},
-	{name: "leader-killed", what: "the leader among the injectors is killed when it has granted rights in some of many new namespaces", stage: tidyUpAfterLeader, inject: killLeader, settled: requireGrants},
+	{name: "leader-killed", what: "the leader among the injectors is killed when it has granted rights in some of many new namespaces", cut: true, stage: tidyUpAfterLeader, inject: killLeader, settled: requireGrants},
 	{name: "replica-cut-off", what: "one injector reaches the API server no more, but is reached by it", inject: cutOff},
 	{name: "upgrade", what: "another release of the injector is rolled out, and later this one again", long: true, stage: buildOtherRelease, inject: upgrade, settled: requireOwnRelease},
 	{name: "certificates-deleted", what: "the Secret of the certificates is deleted", watch: untilNextCertificate, inject: deleteCertificates},
@@ -63,7 +66,7 @@ var faults = []fault{
 	{name: "certificates-expired", what: "the certificates in the Secret have expired", watch: untilNextCertificate, inject: replaceCertificates(-48*time.Hour, -time.Hour)},
 	{name: "certificates-of-tomorrow", what: "the certificates in the Secret aren't valid yet, as by a clock that was ahead", watch: untilNextCertificate, inject: replaceCertificates(24*time.Hour, 72*time.Hour)},
 	{name: "ca-bundles-deleted", what: "the CA bundles are removed from all webhook configurations", refusals: true, inject: removeCABundles},
-	{name: "foreign-entry", what: "somebody adds an entry to two webhook configurations of ours, whose server doesn't exist", inject: addForeignEntries},
+	{name: "foreign-entry", what: "somebody adds an entry to two webhook configurations of ours, whose server doesn't exist, and one injector is killed after the other", cut: true, inject: addForeignEntries},
 	{name: "webhooks-deleted", what: "all webhook configurations are deleted, and later created anew without CA bundles", refusals: true, unwrapped: true, inject: deleteWebhooks},
 	{name: "log-service-killed", what: "the log service is killed", inject: killLogService},
 	{name: "log-service-gone", what: "the log service is scaled to zero, and later to one", inject: removeLogService},

@@ -47,7 +47,7 @@ func killInjectorsOneByOne(ctx context.Context, e *environment) error {
 		if err := e.cluster.WaitForInjector(ctx); err != nil {
 			return err
 		}
-		if err := signalContainers(ctx, pods[i:i+1], injectorProgram, unix.SIGKILL); err != nil {
+		if err := e.killInjector(ctx, pods[i]); err != nil {
 			return err
 		}
 		// The kubelet sees that it has ended.
@@ -64,6 +64,12 @@ func killInjectorsOneByOne(ctx context.Context, e *environment) error {
 		}
 	}
 	return nil
+}
+
+// killInjector kills an injector while others run.
+func (e *environment) killInjector(ctx context.Context, p corev1.Pod) error {
+	e.kills = append(e.kills, time.Now())
+	return signalContainers(ctx, []corev1.Pod{p}, injectorProgram, unix.SIGKILL)
 }
 
 func restarts(p *corev1.Pod) (count int32) {

@@ -87,7 +87,7 @@ func (e *environment) killAmidGrants(ctx context.Context, leader corev1.Pod, try
 	if granted || err != nil {
 		return false, errors.Join(err, signalContainers(ctx, []corev1.Pod{leader}, injectorProgram, unix.SIGCONT))
 	}
-	return true, signalContainers(ctx, []corev1.Pod{leader}, injectorProgram, unix.SIGKILL)
+	return true, e.killInjector(ctx, leader)
 }
 
 // isGranted says whether each of the leader's namespaces has its label and its grant.

@@ -166,14 +166,23 @@ func (l *load) answered(a *attempt, err error, note func()) {
 	note()
 }
 
-// spec is a pod that prints its lines and ends. That of a Deployment waits to be stopped,
-// and that of a lookup has no command.
+// stoppable is a file that the container of a Deployment writes when its shell can be stopped:
+// a shell that gets SIGTERM earlier ends without output.
+const stoppable = "/tmp/stoppable"
+
+// spec is a pod that prints its lines and ends. That of a Deployment is ready when it can be
+// stopped, and waits to be stopped, and that of a lookup has no command.
 func (l *load) spec(a *attempt) corev1.PodSpec {
 	script := fmt.Sprintf(`i=1; while [ $i -le %d ]; do echo "$i of %s"; i=$((i+1)); sleep 0.1; done`, lines, a.name)
+	var ready *corev1.Probe
 	if a.kind == aDeployment {
-		script = `trap stop=1 TERM; ` + script + `; while [ -z "$stop" ]; do sleep 0.2; done`
+		script = `trap stop=1 TERM; : >` + stoppable + `; ` + script + `; while [ -z "$stop" ]; do sleep 0.2; done`
+		ready = &corev1.Probe{
+			PeriodSeconds: 1, TimeoutSeconds: 10,
+			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-e", stoppable}}},
+		}
 	}
-	c := corev1.Container{Name: "main", Image: l.image, Command: []string{"sh", "-c", script}}
+	c := corev1.Container{Name: "main", Image: l.image, Command: []string{"sh", "-c", script}, ReadinessProbe: ready}
 	switch a.kind {
 	case aTag:
 		c.Image, c.Command = l.registry.tag, nil

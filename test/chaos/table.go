@@ -18,6 +18,7 @@ type row struct {
 	faults          []fault
 	began           time.Time
 	lasting         time.Duration
+	kills           []time.Time // of an injector while others run
 	optedIn, others side
 }
 
@@ -37,8 +38,8 @@ func (r row) any(of func(fault) bool) bool { return slices.ContainsFunc(r.faults
 // due are what users have to expect.
 func (r row) due() (due fault) {
 	for _, f := range r.faults {
-		due.refusals, due.lookups = due.refusals || f.refusals, due.lookups || f.lookups || f.refusals
-		due.unwrapped, due.everybody = due.unwrapped || f.unwrapped, due.everybody || f.everybody
+		due.refusals, due.lookups = due.refusals || f.refusals, due.lookups || f.lookups || f.refusals || f.everybody
+		due.unwrapped, due.everybody, due.cut = due.unwrapped || f.unwrapped, due.everybody || f.everybody, due.cut || f.cut
 	}
 	return due
 }
@@ -52,12 +53,15 @@ func (r row) problems() (missed []string) {
 		}
 	}
 	in, out := r.optedIn, r.others
+	if due.cut { // what controllers try again has no time of its own
+		in.refused, in.lookups, in.retried = in.refused-in.cut, in.lookups-in.cutLookups, 0
+	}
 	add(in.unwrapped > 0 && !due.unwrapped, "%d pods ran unwrapped", in.unwrapped)
 	add(in.refused+in.retried > 0 && !due.refusals, "%d requests and %d pods of controllers were refused", in.refused, in.retried)
 	add(in.lookups > 0 && !due.lookups, "%d pods were refused whose image is looked up by tag", in.lookups)
 	add(in.missing > 0, "%d lines of output are missing without account", in.missing)
-	add(in.runs > 0 && !due.refusals && !due.everybody, "%d TaskRuns failed", in.runs)
-	add(in.lost > 0, "%d pods were lost", in.lost)
+	add(in.runs > 0 && !due.refusals && !due.cut && !due.everybody, "%d TaskRuns failed", in.runs)
+	add(in.lost > 0 && !due.everybody, "%d pods were lost", in.lost)
 	add(in.unanswered > 0 && !due.everybody, "%d requests weren't answered", in.unanswered)
 	add(out.refused+out.lookups+out.retried > 0, "outside, %d requests and %d pods of controllers were refused", out.refused+out.lookups, out.retried)
 	add(!due.everybody && out.unanswered+out.runs+out.lost > 0, "outside, %d requests weren't answered, %d TaskRuns failed, and %d pods were lost", out.unanswered, out.runs, out.lost)
@@ -120,9 +124,9 @@ var columns = []column{
 	{"fault", func(r row) string { return "`" + strings.ReplaceAll(r.name(), " + ", "` and `") + "`" }},
 	figure("objects", func(s side) int { return s.objects }, nil),
 	figure("dry runs", func(s side) int { return s.dryRuns }, nil),
-	figure("refused", func(s side) int { return s.refused }, func(due fault) bool { return due.refusals }),
-	figure("lookups refused", func(s side) int { return s.lookups }, func(due fault) bool { return due.lookups }),
-	figure("refused to controllers", func(s side) int { return s.retried }, func(due fault) bool { return due.refusals }),
+	figure("refused", func(s side) int { return s.refused }, func(due fault) bool { return due.refusals || due.cut }),
+	figure("lookups refused", func(s side) int { return s.lookups }, func(due fault) bool { return due.lookups || due.cut }),
+	figure("refused to controllers", func(s side) int { return s.retried }, func(due fault) bool { return due.refusals || due.cut }),
 	figure("unanswered", func(s side) int { return s.unanswered }, func(due fault) bool { return due.everybody }),
 	{"unwrapped", func(r row) string {
 		if r.optedIn.unwrapped > 0 && r.due().unwrapped {
@@ -130,8 +134,8 @@ var columns = []column{
 		}
 		return strconv.Itoa(r.optedIn.unwrapped)
 	}},
-	figure("TaskRuns failed", func(s side) int { return s.runs }, func(due fault) bool { return due.refusals || due.everybody }),
-	figure("lost", func(s side) int { return s.lost }, nil),
+	figure("TaskRuns failed", func(s side) int { return s.runs }, func(due fault) bool { return due.refusals || due.cut || due.everybody }),
+	figure("lost", func(s side) int { return s.lost }, func(due fault) bool { return due.everybody }),
 	figure("late", func(s side) int { return s.late }, nil),
 	{"longest start", func(r row) string {
 		return r.both(func(s side) string { return fmt.Sprintf("%.0f s", s.longest.Seconds()) })
@@ -209,7 +213,8 @@ func renderFaults() string {
 		var due []string
 		for what, is := range map[string]bool{
 			"pods that must be wrapped are refused": f.refusals, "pods run unwrapped": f.unwrapped, "everybody notices": f.everybody,
-			"pods are refused whose image is looked up by its tag": f.lookups,
+			"pods are refused whose image is looked up by its tag":                                                       f.lookups,
+			"pods are refused whose request is at the injector that is killed, or reaches it within " + dropped.String(): f.cut,
 		} {
 			if is {
 				due = append(due, what)
