@@ -58,7 +58,8 @@ func requireWrappedAnswer(t *testing.T, answer string) {
 	said, processes := framework.SplitProcesses(answer)
 	require.Equal(t, "hello, Knative\n", said)
 	require.Len(t, processes, 2, "the supervisor and the server")
-	require.Equal(t, framework.Process{PID: 1, Command: pod.EntrypointPath + " -- /ko-app/hello"}, processes[0])
+	require.Equal(t, 1, processes[0].PID)
+	require.Regexp(t, "^"+pod.EntrypointPath+" -image-words=1:[^ ]+/hello-[0-9a-f]+@sha256:[0-9a-f]{64} -- /ko-app/hello$", processes[0].Command)
 	require.Equal(t, "/ko-app/hello", processes[1].Command)
 }
 

@@ -77,6 +77,8 @@ func TestALogThatIsNotKeptIsGone(t *testing.T) {
 	createPod(t, namespace, askingPod("prints", busybox(t, "main", "echo", "hello")))
 	waitUntilDone(t, namespace, "prints")
 	require.Equal(t, "hello\n", service.stored(token, namespace, "prints", "main")["main stdout"])
+	// The sweep that follows the change has to find it older than that. The next one is minutes later.
+	time.Sleep(2 * time.Second)
 	setForLogs(t, "retention."+namespace, "1s")
 	eventually(t, 30*time.Second, "its log is gone", func() error {
 		status, answer, err := service.try(http.MethodGet, fmt.Sprintf("/logs?namespace=%s&pod=prints", namespace), token, "")
