@@ -7,8 +7,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -62,13 +64,25 @@ func await(ctx context.Context, p *program.Process, what string, try func(contex
 	return err
 }
 
+const (
+	// The ports that free chooses from. Linux gives connections ports from 32768 on
+	// (net.ipv4.ip_local_port_range), so none of them takes a port before its program listens.
+	lowestPort, highestPort = 20_000, 32_767
+	portTries               = 20
+)
+
 // free returns an address on which nobody listens.
 func free(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var errs []error
+	for range portTries {
+		port := lowestPort + rand.IntN(highestPort-lowestPort+1) //nolint:gosec // G404: it is no secret
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return listener.Addr().String(), listener.Close()
+		}
+		errs = append(errs, err)
 	}
-	return listener.Addr().String(), listener.Close()
+	return "", fmt.Errorf("looking for a port on which nobody listens: %w", errors.Join(errs...))
 }
 
 // get returns the body of a response 200.
