@@ -88,7 +88,7 @@ func TestALogThatIsNotKeptIsGone(t *testing.T) {
 		}
 		status, answer, err := service.try(http.MethodGet, fmt.Sprintf("/logs?namespace=%s&pod=prints", namespace), token, "")
 		if err != nil || status != http.StatusOK || !strings.Contains(answer, `"logs":[]`) {
-			return fmt.Errorf("%d: %s: %v", status, answer, err)
+			return fmt.Errorf("%d: %s: %w", status, answer, err)
 		}
 		return nil
 	})
