@@ -4,6 +4,7 @@
 package lookup
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"slices"
@@ -35,7 +36,7 @@ type pings struct {
 type pong struct {
 	status    int
 	challenge []string
-	err       error // http.ErrSchemeMismatch, if the registry speaks plain HTTP
+	err       error // if the registry speaks plain HTTP
 	at        time.Time
 }
 
@@ -71,9 +72,10 @@ func (p *pings) get(url string) (pong, bool) {
 // plain HTTP. A connection that fails tells nothing.
 func (p *pings) learn(url string, resp *http.Response, err error) {
 	now := pong{at: time.Now()}
+	mismatch, isPlain := plainHTTP(err)
 	switch {
-	case errors.Is(err, http.ErrSchemeMismatch):
-		now.err = http.ErrSchemeMismatch
+	case isPlain:
+		now.err = mismatch
 	case err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusUnauthorized:
 		return
 	default:
@@ -92,6 +94,13 @@ func (p *pings) learn(url string, resp *http.Response, err error) {
 		p.known = map[string]pong{}
 	}
 	p.known[url] = now
+}
+
+// plainHTTP returns the error of a TLS handshake that a registry answered by an HTTP
+// response, without the connection. http.Client makes http.ErrSchemeMismatch of it.
+func plainHTTP(err error) (_ tls.RecordHeaderError, ok bool) {
+	failed, ok := errors.AsType[tls.RecordHeaderError](err)
+	return tls.RecordHeaderError{Msg: failed.Msg, RecordHeader: failed.RecordHeader}, ok && string(failed.RecordHeader[:]) == "HTTP/"
 }
 
 // forget forgets what a registry answered before a time, and reports whether there was

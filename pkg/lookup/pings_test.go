@@ -46,6 +46,18 @@ func TestARegistryIsPingedOnceForManyLookups(t *testing.T) {
 	require.Equal(t, int64(2), pings.Load())
 }
 
+func TestARegistryThatSpeaksPlainHTTPIsAskedForTLSOnceForManyLookups(t *testing.T) {
+	server := registrytest.New(t)
+	registrytest.Push(t, server.Image("app"), registrytest.NewImage(t, registrytest.AMD64, []string{"/entry"}, nil))
+	asked := newLookup(anonymous)
+	before := server.Connections.Load()
+	for range 3 {
+		_, err := asked.Lookup(t.Context(), lookup.Query{Image: server.Image("app")})
+		require.NoError(t, err)
+	}
+	require.Equal(t, int64(2), server.Connections.Load()-before, "with TLS, and without")
+}
+
 func TestARegistryThatBeginsToWantPasswordsGetsThem(t *testing.T) {
 	for what, wants := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
 		"basic":  registrytest.RequireBasic("user", "right"),

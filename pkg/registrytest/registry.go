@@ -7,6 +7,7 @@ package registrytest
 import (
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -30,6 +31,8 @@ type Server struct {
 	Host      string
 	Manifests atomic.Int64 // GETs of manifests
 	Heads     atomic.Int64 // HEADs of manifests
+	// Connections is the number of connections that clients have made, Push's among them.
+	Connections atomic.Int64
 	// Intercept answers a request instead of the registry, or returns false.
 	Intercept func(http.ResponseWriter, *http.Request) bool
 }
@@ -39,7 +42,7 @@ func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{}
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.Intercept != nil && s.Intercept(w, r) {
 			return
 		}
@@ -53,6 +56,13 @@ func New(t testing.TB) *Server {
 		}
 		inner.ServeHTTP(w, r)
 	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.Connections.Add(1)
+		}
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
 	t.Cleanup(server.Close)
 	s.Host = strings.TrimPrefix(server.URL, "http://")
 	return s
