@@ -6,6 +6,7 @@
 package main
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -79,4 +80,21 @@ func TestAPriceIsThatOfItsCallsAndBytes(t *testing.T) {
 	l.parts = 60 // rather than 120: each was a minute late
 	require.InDelta(t, 2*720*1000, l.ofStreamMonth().calls.puts, 1e-6)
 	require.InDelta(t, 72, l.ofStreamMonth().stored, 1e-6)
+}
+
+func TestAProgramThatDoesNotStartIsAnError(t *testing.T) {
+	_, err := startCluster(t.Context(), t.TempDir(), 0, 1, nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = startLoki(t.Context(), t.TempDir(), 0)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestNoPortIsChosenTwice(t *testing.T) {
+	chosen := map[string]bool{}
+	for range 1000 {
+		address, err := free(t.Context())
+		require.NoError(t, err)
+		require.NotContains(t, chosen, address)
+		chosen[address] = true
+	}
 }

@@ -65,8 +65,8 @@ pattern_ingester: {enabled: false}
 analytics: {reporting_enabled: false}
 `
 
-func startLoki(ctx context.Context, programs string, latency time.Duration) (l *lokiServer, err error) {
-	l = &lokiServer{client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}}
+func startLoki(ctx context.Context, programs string, latency time.Duration) (_ *lokiServer, err error) {
+	l := &lokiServer{client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}}
 	defer func() {
 		if err != nil {
 			l.close()

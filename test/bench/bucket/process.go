@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -67,16 +68,22 @@ func await(ctx context.Context, p *program.Process, what string, try func(contex
 const (
 	// The ports that free chooses from. Linux gives connections ports from 32768 on
 	// (net.ipv4.ip_local_port_range), so none of them takes a port before its program listens.
-	lowestPort, highestPort = 20_000, 32_767
-	portTries               = 20
+	lowestPort, ports = 20_000, 12_768
+	portTries         = 20
 )
+
+// chosenPorts is how many ports free has chosen, from a random one on. No port is chosen
+// twice, because programs that start at the same time don't listen yet.
+var chosenPorts atomic.Int64
+
+func init() { chosenPorts.Store(rand.Int64N(ports)) } //nolint:gosec // G404: it is no secret
 
 // free returns an address on which nobody listens.
 func free(ctx context.Context) (string, error) {
 	var errs []error
 	for range portTries {
-		port := lowestPort + rand.IntN(highestPort-lowestPort+1) //nolint:gosec // G404: it is no secret
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		port := lowestPort + chosenPorts.Add(1)%ports
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			return listener.Addr().String(), listener.Close()
 		}

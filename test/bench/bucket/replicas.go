@@ -43,8 +43,8 @@ type replica struct {
 const connections = 900
 
 // startCluster starts a store, and replicas with limits as in the ConfigMap of the service.
-func startCluster(ctx context.Context, programs string, latency time.Duration, replicas int, limits map[string]string) (c *cluster, err error) {
-	c = &cluster{programs: programs, replicas: make([]*replica, replicas)}
+func startCluster(ctx context.Context, programs string, latency time.Duration, replicas int, limits map[string]string) (_ *cluster, err error) {
+	c := &cluster{programs: programs, replicas: make([]*replica, replicas)}
 	defer func() {
 		if err != nil {
 			c.close()

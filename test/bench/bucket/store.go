@@ -28,8 +28,8 @@ type store struct {
 	proxy     *proxy
 }
 
-func startStore(ctx context.Context, programs string, latency time.Duration) (s *store, err error) {
-	s = &store{}
+func startStore(ctx context.Context, programs string, latency time.Duration) (_ *store, err error) {
+	s := &store{}
 	if s.directory, err = os.MkdirTemp("", "bench-bucket-"); err != nil {
 		return nil, err
 	}
