@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -64,6 +65,9 @@ func TestAConnectionToAPortIsServedForAsLongAsClientsKeepItUnused(t *testing.T) 
 					require.Equal(t, http.StatusNoContent, response.StatusCode)
 				}
 				stop()
+				// The server's last words wait for a reader, and block what the clock of the bubble waits for.
+				_, err = io.Copy(io.Discard, ours)
+				require.NoError(t, err)
 				require.NoError(t, <-ended)
 				require.NoError(t, ours.Close())
 			})
