@@ -29,7 +29,9 @@ func (r record) grown(known bool, g growth, s *sweep) (record, bool) {
 		return r, false
 	}
 	if !known {
-		r = record{namespace: g.Namespace, index: g.Index, due: s.now.Add(streams.AtRest)}
+		// Two pages have a creation if the first was written by a call that failed. Inspections
+		// correct the other figures.
+		r = record{namespace: g.Namespace, index: g.Index / g.Streams, due: s.now.Add(streams.AtRest)}
 		g.Bytes -= g.Index
 	}
 	r.bytes, r.content, r.written = max(0, r.bytes+g.Bytes), max(0, r.content+g.Bytes), r.written+g.Objects

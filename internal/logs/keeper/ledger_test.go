@@ -126,3 +126,16 @@ func BenchmarkLedgerOf100000Streams(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(content))/100_000, "bytes/stream")
 }
+
+// A replica whose page was written by a call that failed writes its streams into the next
+// page as well.
+func TestAStreamThatTwoPagesHaveAsNewHasOneIndex(t *testing.T) {
+	s := &sweep{now: time.Now(), limits: &DefaultLimits}
+	created := growth{Namespace: "a", Bytes: 100 + 3072, Index: 3072, Streams: 1}
+	once, known := record{}.grown(false, created, s)
+	require.True(t, known)
+	twice, known := record{}.grown(false, created.plus(created), s)
+	require.True(t, known)
+	require.Equal(t, int64(3072), once.index)
+	require.Equal(t, once.index, twice.index)
+}
