@@ -33,6 +33,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/notices"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/synced"
+	"github.com/entrypointer/entrypointer/test/loopback"
 )
 
 // cluster returns an API server with two valid tokens: one of a pod, and one of a reader.
@@ -85,10 +86,9 @@ type service struct {
 // free returns an address on which nobody listens.
 func free(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := loopback.FreeAddress(t.Context())
 	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // runs starts a service, in a cluster that has these objects as well.

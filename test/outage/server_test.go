@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/test/loopback"
 )
 
 // An apiServer is a kube-apiserver with an etcd of its own, on ports of loopback.
@@ -106,10 +108,9 @@ func run(t testing.TB, dir, name string, argv ...string) int {
 
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := loopback.FreeAddress(t.Context())
 	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	return listener.Addr().String()
+	return address
 }
 
 func eventually(t testing.TB, what string, try func(context.Context) error) {

@@ -88,13 +88,3 @@ func TestAProgramThatDoesNotStartIsAnError(t *testing.T) {
 	_, err = startLoki(t.Context(), t.TempDir(), 0)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
-
-func TestNoPortIsChosenTwice(t *testing.T) {
-	chosen := map[string]bool{}
-	for range 1000 {
-		address, err := free(t.Context())
-		require.NoError(t, err)
-		require.NotContains(t, chosen, address)
-		chosen[address] = true
-	}
-}

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/entrypointer/entrypointer/test/loopback"
 	"github.com/entrypointer/entrypointer/test/program"
 	"github.com/entrypointer/entrypointer/test/shipping"
 )
@@ -77,7 +78,7 @@ func startLoki(ctx context.Context, programs string, latency time.Duration) (_ *
 	}
 	var ports [2]string
 	for i := range ports {
-		address, err := free(ctx)
+		address, err := loopback.FreeAddress(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -7,18 +7,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -63,33 +59,6 @@ func start(ctx context.Context, output string, environment []string, path string
 func await(ctx context.Context, p *program.Process, what string, try func(context.Context) error) error {
 	_, err := p.Await(ctx, what, startLimit, try)
 	return err
-}
-
-const (
-	// The ports that free chooses from. Linux gives connections ports from 32768 on
-	// (net.ipv4.ip_local_port_range), so none of them takes a port before its program listens.
-	lowestPort, ports = 20_000, 12_768
-	portTries         = 20
-)
-
-// chosenPorts is how many ports free has chosen, from a random one on. No port is chosen
-// twice, because programs that start at the same time don't listen yet.
-var chosenPorts atomic.Int64
-
-func init() { chosenPorts.Store(rand.Int64N(ports)) } //nolint:gosec // G404: it is no secret
-
-// free returns an address on which nobody listens.
-func free(ctx context.Context) (string, error) {
-	var errs []error
-	for range portTries {
-		port := lowestPort + chosenPorts.Add(1)%ports
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return listener.Addr().String(), listener.Close()
-		}
-		errs = append(errs, err)
-	}
-	return "", fmt.Errorf("looking for a port on which nobody listens: %w", errors.Join(errs...))
 }
 
 // get returns the body of a response 200.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/test/loopback"
 	"github.com/entrypointer/entrypointer/test/program"
 	"github.com/entrypointer/entrypointer/test/shipping"
 )
@@ -93,7 +94,7 @@ func (c *cluster) startReplica(ctx context.Context, i int) error {
 	var addresses [3]string
 	for n := range addresses {
 		var err error
-		if addresses[n], err = free(ctx); err != nil {
+		if addresses[n], err = loopback.FreeAddress(ctx); err != nil {
 			return err
 		}
 	}

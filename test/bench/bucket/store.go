@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrypointer/entrypointer/test/loopback"
 	"github.com/entrypointer/entrypointer/test/program"
 )
 
@@ -38,7 +39,7 @@ func startStore(ctx context.Context, programs string, latency time.Duration) (_ 
 			s.close()
 		}
 	}()
-	address, err := free(ctx)
+	address, err := loopback.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
