@@ -75,7 +75,7 @@ var faults = []fault{
 	{name: "log-store-refuses", what: "the log service can't create files on its volume", inject: refuseStore},
 	{name: "log-disk-full", what: "the volume of the log service is full", long: true, stage: useSmallVolume, inject: fillVolume},
 	{name: "lookups-stalled", what: "the registry of the images that are looked up doesn't answer", lookups: true, inject: behave(doesNotAnswer)},
-	{name: "lookups-slow", what: "this registry takes a second for each answer", inject: behave(isSlow)},
+	{name: "lookups-slow", what: "this registry takes half a second for each answer", inject: behave(isSlow)},
 	{name: "lookups-lying", what: "this registry answers with another digest, and with a page instead of a manifest", lookups: true, inject: behave(lies)},
 	{name: "registry-stalled", what: "the registry of the cluster's images doesn't answer", everybody: true, inject: stallComponent("registry")},
 	{name: "kubelet-killed", what: "the kubelet is killed, and later started", everybody: true, inject: killComponent("kubelet")},

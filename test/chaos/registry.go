@@ -98,9 +98,10 @@ func behave(as misbehaviour) inject {
 // doesNotAnswer waits until its client has lost patience.
 func doesNotAnswer(_ http.Handler, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// slow is how long a slow registry takes to answer: some lookups ask it twice, and have
-// three seconds.
-const slow = time.Second
+// slow is how long a slow registry takes to answer. A replica that doesn't know the image asks
+// it four times (to learn how clients authenticate, for the digest of the tag, for the manifest,
+// and for the config), and has three seconds.
+const slow = 500 * time.Millisecond
 
 func isSlow(inner http.Handler, w http.ResponseWriter, r *http.Request) {
 	select {
