@@ -33,6 +33,11 @@ type client struct {
 	memory     *tenants.Shares // of what answers are read into, in bytes
 }
 
+// keyOf returns the key of a digest in the client's repository.
+func (c *client) keyOf(digest string) string {
+	return reference{Repository: c.repository, digest: digest}.String()
+}
+
 // maxRedirects is the number of redirects that a request follows. A registry redirects to
 // its storage once, a mirror of it twice.
 const maxRedirects = 5
@@ -57,8 +62,11 @@ func (r *Registry) connect(ctx context.Context, namespace string, to name.Reposi
 }
 
 // isTransient reports whether a retry of a request that failed with this error may
-// succeed.
+// succeed. The end of the lookup's own time calls itself temporary.
 func isTransient(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
 	if temporary, ok := errors.AsType[interface {
 		error
 		Temporary() bool

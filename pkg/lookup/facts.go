@@ -27,6 +27,12 @@ const (
 	// factsTTL bounds the time for which unused facts stay. Facts don't become invalid:
 	// the content of a digest never changes.
 	factsTTL = 24 * time.Hour
+	// partsBytes bounds what is kept of single manifests and configs, and partsShare the part
+	// of one namespace. A lookup whose time runs out is continued by the next one within
+	// partsTTL: an image of several platforms takes ten requests and more, one after another.
+	partsBytes = 4 << 20
+	partsShare = 1 << 20
+	partsTTL   = time.Minute
 	// maxArgvBytes bounds the command lines of an image, over all of its platforms. Linux
 	// starts no process with a single word of more than 128 KiB.
 	maxArgvBytes = 128 << 10
@@ -41,24 +47,27 @@ const (
 )
 
 // facts reads and caches the content of digests.
+//
+// Caches are keyed by repository and digest. The digest alone isn't enough: the registry
+// reports which digest it opened, and a hostile registry would report the digest of another
+// tenant's image.
 type facts struct {
-	// known is keyed by repository and digest, as a string. The digest alone isn't
-	// enough: the registry reports which digest it opened, and a hostile registry would
-	// report the digest of another tenant's image.
 	known  *tenants.Cache[[]Config]
+	parts  *tenants.Cache[content]
 	parses *semaphore.Weighted
 }
 
 func newFacts() *facts {
 	return &facts{
 		known:  tenants.NewCache[[]Config](factsBytes, factsShare),
+		parts:  tenants.NewCache[content](partsBytes, partsShare),
 		parses: semaphore.NewWeighted(parsesAtOnce),
 	}
 }
 
 // of returns the facts of a digest to which the query's pod has access.
 func (f *facts) of(ctx context.Context, from *client, opened string) ([]Config, Source, error) {
-	key := reference{Repository: from.repository, digest: opened}.String()
+	key := from.keyOf(opened)
 	if known, ok := f.known.Get(key); ok {
 		return known, Cached, nil
 	}
@@ -94,62 +103,55 @@ func checkArgvBytes(bytes int64) error {
 
 // fetch reads the index or manifest of a digest.
 func (f *facts) fetch(ctx context.Context, from *client, opened string) ([]Config, error) {
-	var entries []descriptor
-	var config descriptor
-	isIndex := false
-	err := f.read(ctx, from, manifests, opened, func(a *answer) (err error) {
-		switch mediaType := types.MediaType(a.mediaType); {
-		case mediaType.IsIndex():
-			isIndex = true
-			entries, err = parseIndex(a.body)
-		case mediaType.IsImage():
-			config, err = parseManifest(a.body)
-		default:
-			err = &notAnImageError{what: fmt.Sprintf("a manifest of type %q", shorten(a.mediaType))}
-		}
-		return err
-	})
+	manifest, err := f.read(ctx, from, manifestOfReference, opened)
 	switch {
 	case err != nil:
 		return nil, err
-	case isIndex:
-		return f.fetchPlatforms(ctx, from, entries)
+	case manifest.isIndex:
+		return f.fetchPlatforms(ctx, from, manifest.entries)
 	}
-	found, err := f.fetchConfig(ctx, from, config)
+	found, err := f.fetchConfig(ctx, from, manifest.config)
 	if err != nil {
 		return nil, err
 	}
 	return []Config{found}, nil
 }
 
-// read gets the content of a digest, and has it parsed within bounds.
-func (f *facts) read(ctx context.Context, from *client, kind, wanted string, parse func(*answer) error) error {
+// read gets the content of a digest, and has it parsed within bounds, unless a lookup has
+// done so within partsTTL.
+func (f *facts) read(ctx context.Context, from *client, as part, wanted string) (content, error) {
 	if _, err := digest.Parse(wanted); err != nil {
-		return &protocolError{what: "the registry sent an invalid digest"}
+		return content{}, &protocolError{what: "the registry sent an invalid digest"}
 	}
-	answer, err := from.get(ctx, kind, wanted)
+	key := as.name + " " + from.keyOf(wanted)
+	if before, ok := f.parts.Get(key); ok {
+		return before, nil
+	}
+	parsed, err := f.readAndParse(ctx, from, as, wanted)
+	if err == nil {
+		f.parts.Add(from.namespace, key, parsed, parsed.bytes(), partsTTL)
+	}
+	return parsed, err
+}
+
+func (f *facts) readAndParse(ctx context.Context, from *client, as part, wanted string) (content, error) {
+	answer, err := from.get(ctx, as.kind, wanted)
 	if err != nil {
-		return err
+		return content{}, err
 	}
 	defer answer.release()
 	if err := f.parses.Acquire(ctx, 1); err != nil {
-		return &busyError{cause: err}
+		return content{}, &busyError{cause: err}
 	}
 	defer f.parses.Release(1)
 	if err := answer.verify(wanted); err != nil {
-		return err
+		return content{}, err
 	}
-	return parse(answer)
+	return as.parse(answer)
 }
 
-// fetchPlatforms reads the images of an index that may run on Linux.
+// fetchPlatforms reads the images of an index.
 func (f *facts) fetchPlatforms(ctx context.Context, from *client, entries []descriptor) ([]Config, error) {
-	entries = slices.DeleteFunc(entries, func(d descriptor) bool {
-		return !types.MediaType(d.MediaType).IsImage() || d.Platform != nil && d.Platform.OS != linux
-	})
-	if len(entries) > maxPlatforms {
-		return nil, &notAnImageError{what: fmt.Sprintf("an index of %d images, more than %d", len(entries), maxPlatforms)}
-	}
 	configs := make([]Config, len(entries))
 	var bytes atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -175,15 +177,11 @@ func (f *facts) fetchPlatforms(ctx context.Context, from *client, entries []desc
 const linux = "linux"
 
 func (f *facts) fetchPlatform(ctx context.Context, from *client, entry descriptor) (Config, error) {
-	var config descriptor
-	err := f.read(ctx, from, manifests, entry.Digest, func(a *answer) (err error) {
-		config, err = parseManifest(a.body)
-		return err
-	})
+	manifest, err := f.read(ctx, from, manifestOfPlatform, entry.Digest)
 	if err != nil {
 		return Config{}, err
 	}
-	found, err := f.fetchConfig(ctx, from, config)
+	found, err := f.fetchConfig(ctx, from, manifest.config)
 	if entry.Platform != nil {
 		// The container runtime compares the index's platform with the node's. It reads
 		// the config only if the index has no platform.
@@ -192,15 +190,10 @@ func (f *facts) fetchPlatform(ctx context.Context, from *client, entry descripto
 	return found, err
 }
 
-func (f *facts) fetchConfig(ctx context.Context, from *client, config descriptor) (found Config, err error) {
+func (f *facts) fetchConfig(ctx context.Context, from *client, config descriptor) (Config, error) {
 	if mt := types.MediaType(config.MediaType); mt != types.OCIConfigJSON && mt != types.DockerConfigJSON {
 		return Config{}, &notAnImageError{what: fmt.Sprintf("an artifact with a config of type %q", shorten(config.MediaType))}
 	}
-	err = f.read(ctx, from, blobs, config.Digest, func(a *answer) (err error) {
-		if found, err = parseConfig(a.body); err != nil {
-			return err
-		}
-		return checkArgvBytes(int64(argvBytes([]Config{found})))
-	})
-	return found, err
+	found, err := f.read(ctx, from, configOfImage, config.Digest)
+	return found.image, err
 }

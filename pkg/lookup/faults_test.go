@@ -169,3 +169,24 @@ func TestARegistryThatWantsFewerRequestsIsLeftAlone(t *testing.T) {
 	require.InDelta(t, 30*time.Second, failure.RetryAfter, float64(2*time.Second))
 	require.Equal(t, 1, asked, "nothing is tried again at once")
 }
+
+func TestARegistryIsNotAskedAgainForALookupWhoseTimeRanOut(t *testing.T) {
+	var late atomic.Int64
+	asked := lookup.NewRegistry(anonymous, transport(func(r *http.Request) (*http.Response, error) {
+		if r.Context().Err() != nil {
+			late.Add(1)
+		}
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}), lookup.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := asked.Lookup(ctx, lookup.Query{Image: "registry.example/app"})
+	registrytest.RequireReason(t, err, lookup.Timeout)
+	require.Zero(t, late.Load())
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
