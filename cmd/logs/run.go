@@ -207,7 +207,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
 	publishing(ctx, group, logger, client, address, ca.PEM())
 	following(ctx, group, logger, client, front, maintenance)
-	for _, work := range append(exports, maintenance.Run, notifier.Run, func(ctx context.Context) error { return site.serve(ctx, logger, ca) }) {
+	for _, work := range append(exports, maintenance.Run, notifier.Run, service.CreatePostponed, func(ctx context.Context) error { return site.serve(ctx, logger, ca) }) {
 		group.Go(func() error { return work(ctx) })
 	}
 	defer maintenance.Leave(ctx)

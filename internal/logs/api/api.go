@@ -109,9 +109,11 @@ type timing struct {
 	idle    time.Duration // longest one, while none come
 	beat    time.Duration // interval of keep-alives to a client that gets no bytes
 	silence time.Duration // timeout without bytes, where a keep-alive would look like output
+	// postponed is the interval of tries to create the streams that the storage has refused.
+	postponed time.Duration
 }
 
-var defaultTiming = timing{body: 15 * time.Second, reader: 30 * time.Second, follow: 500 * time.Millisecond, idle: 3 * time.Second, beat: 15 * time.Second, silence: 10 * time.Minute}
+var defaultTiming = timing{body: 15 * time.Second, reader: 30 * time.Second, follow: 500 * time.Millisecond, idle: 3 * time.Second, beat: 15 * time.Second, silence: 10 * time.Minute, postponed: 5 * time.Second}
 
 // A Server answers the requests of the API.
 type Server struct {
@@ -123,6 +125,7 @@ type Server struct {
 	searches      *tenants.Shares // of places for maxSearches
 	bounds        searchBounds
 	sources       *sources
+	postponed     postponed
 	timing        timing
 	limits        Limits
 	notices       Notices
@@ -167,7 +170,7 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 // New returns a server of the streams of a store.
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, exports: noExports{}, permissions: noPermissions{}, metrics: newMetrics(),
+		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), postponed: newPostponed(), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, exports: noExports{}, permissions: noPermissions{}, metrics: newMetrics(),
 		memory:        tenants.NewShares(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
 		readers:       tenants.NewShares(maxReaders, maxReadersNamespace, maxReadersUser),
 		searches:      tenants.NewShares(maxSearches, maxSearchesNamespace, maxSearchesUser),

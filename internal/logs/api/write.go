@@ -56,6 +56,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	id, err := s.createStream(r.Context(), source)
 	if err != nil {
+		s.postpone(source, err)
 		s.noteRefusal(pod, source, err)
 		return err
 	}
