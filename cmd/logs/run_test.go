@@ -247,6 +247,24 @@ func TestTheServiceIsReadyWhileItCanUseItsDirectory(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.probe("/readyz"))
 }
 
+func TestAStreamThatTheDirectoryRefusedIsThereWhenTheDirectoryHasRecovered(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	s := runs(t, directory)
+	defer s.stop()
+	logs := func() int {
+		entries, _ := filepath.Glob(filepath.Join(directory, "streams", "*", "meta"))
+		return len(entries)
+	}
+	unfinished, elsewhere := filepath.Join(directory, "unfinished"), filepath.Join(directory, "elsewhere")
+	require.NoError(t, os.Rename(unfinished, elsewhere))
+	status, _ := s.send(http.MethodPost, "/logs", "pod", strings.NewReader(`{"name":"stdout"}`))
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Zero(t, logs())
+	require.NoError(t, os.Rename(elsewhere, unfinished))
+	require.Eventually(t, func() bool { return logs() == 1 }, time.Minute, 20*time.Millisecond)
+}
+
 func TestErrorsAtTheStartAreReported(t *testing.T) {
 	t.Parallel()
 	broken := cluster()

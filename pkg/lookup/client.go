@@ -46,7 +46,7 @@ const maxRedirects = 5
 func (r *Registry) connect(ctx context.Context, namespace string, to name.Repository, credential authn.Authenticator) (*client, error) {
 	patient := transport.NewRetry(r.gate.roundTripperFor(namespace, to),
 		transport.WithRetryBackoff(transport.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 3}),
-		transport.WithRetryPredicate(isTransient),
+		transport.WithRetryPredicate(func(err error) bool { return ctx.Err() == nil && isTransient(err) }),
 		transport.WithRetryStatusCodes(http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
 			http.StatusServiceUnavailable, http.StatusGatewayTimeout),
 	)
@@ -62,11 +62,8 @@ func (r *Registry) connect(ctx context.Context, namespace string, to name.Reposi
 }
 
 // isTransient reports whether a retry of a request that failed with this error may
-// succeed. The end of the lookup's own time calls itself temporary.
+// succeed. The end of a context calls itself temporary, too.
 func isTransient(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return false
-	}
 	if temporary, ok := errors.AsType[interface {
 		error
 		Temporary() bool

@@ -128,7 +128,7 @@ func (f *facts) read(ctx context.Context, from *client, as part, wanted string) 
 		return before, nil
 	}
 	parsed, err := f.readAndParse(ctx, from, as, wanted)
-	if err == nil {
+	if err == nil && parsed.leadsOn() {
 		f.parts.Add(from.namespace, key, parsed, parsed.bytes(), partsTTL)
 	}
 	return parsed, err
@@ -190,8 +190,14 @@ func (f *facts) fetchPlatform(ctx context.Context, from *client, entry descripto
 	return found, err
 }
 
+// isConfig reports whether a descriptor is that of an image's config.
+func isConfig(of descriptor) bool {
+	mediaType := types.MediaType(of.MediaType)
+	return mediaType == types.OCIConfigJSON || mediaType == types.DockerConfigJSON
+}
+
 func (f *facts) fetchConfig(ctx context.Context, from *client, config descriptor) (Config, error) {
-	if mt := types.MediaType(config.MediaType); mt != types.OCIConfigJSON && mt != types.DockerConfigJSON {
+	if !isConfig(config) {
 		return Config{}, &notAnImageError{what: fmt.Sprintf("an artifact with a config of type %q", shorten(config.MediaType))}
 	}
 	found, err := f.read(ctx, from, configOfImage, config.Digest)

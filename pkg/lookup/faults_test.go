@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -171,19 +172,23 @@ func TestARegistryThatWantsFewerRequestsIsLeftAlone(t *testing.T) {
 }
 
 func TestARegistryIsNotAskedAgainForALookupWhoseTimeRanOut(t *testing.T) {
-	var late atomic.Int64
-	asked := lookup.NewRegistry(anonymous, transport(func(r *http.Request) (*http.Response, error) {
-		if r.Context().Err() != nil {
-			late.Add(1)
-		}
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	}), lookup.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := asked.Lookup(ctx, lookup.Query{Image: "registry.example/app"})
-	registrytest.RequireReason(t, err, lookup.Timeout)
-	require.Zero(t, late.Load())
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int64
+		asked := lookup.NewRegistry(anonymous, transport(func(r *http.Request) (*http.Response, error) {
+			if r.Context().Err() != nil {
+				late.Add(1)
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}), lookup.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := asked.Lookup(ctx, lookup.Query{Image: "registry.example/app"})
+		registrytest.RequireReason(t, err, lookup.Timeout)
+		require.Equal(t, time.Second, time.Since(began))
+		require.Zero(t, late.Load())
+	})
 }
 
 type transport func(*http.Request) (*http.Response, error)

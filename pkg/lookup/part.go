@@ -32,6 +32,12 @@ type content struct {
 	image   Config       // of a config
 }
 
+// leadsOn reports whether the content leads to facts. A registry that sends the wrong media type
+// may have corrected it by the next lookup: the digest doesn't cover that.
+func (c content) leadsOn() bool {
+	return len(c.entries) > 0 || isConfig(c.config) || c.image.Platform != ""
+}
+
 // bytes returns the memory of the content, roughly.
 func (c content) bytes() int {
 	total := argvBytes([]Config{c.image})

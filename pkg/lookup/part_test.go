@@ -51,7 +51,7 @@ func TestALookupWhoseTimeRanOutIsContinuedByTheNextLookup(t *testing.T) {
 			got, err := lookUp()
 			for range 100 {
 				if err != nil {
-					registrytest.RequireReason(t, err, lookup.Timeout)
+					require.Contains(t, []lookup.Reason{lookup.Timeout, lookup.Busy}, err.(*lookup.Error).Reason) //nolint:errorlint,forcetypeassert // that is its type
 					got, err = lookUp()
 				}
 			}
@@ -70,12 +70,16 @@ func TestALookupIsNotContinuedForANamespaceThatMayNotOpenTheImage(t *testing.T) 
 	server := registrytest.New(t)
 	registrytest.Push(t, server.Image("app"), registrytest.NewImage(t, registrytest.AMD64, []string{"/secret"}, nil))
 	password := registrytest.RequireBasic("user", "right")
+	var configs atomic.Int64
 	server.Intercept = func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.Contains(r.URL.Path, "/blobs/") {
-			<-r.Context().Done()
-			return true
+		if !strings.Contains(r.URL.Path, "/blobs/") {
+			return password(w, r)
 		}
-		return password(w, r)
+		if configs.Add(1) > 1 {
+			return false // for anybody
+		}
+		<-r.Context().Done()
+		return true
 	}
 	asked := newLookup(func(_ context.Context, query lookup.Query, _ authn.Resource) iter.Seq2[authn.Authenticator, error] {
 		if query.Namespace == "a" {
@@ -83,11 +87,31 @@ func TestALookupIsNotContinuedForANamespaceThatMayNotOpenTheImage(t *testing.T) 
 		}
 		return credentials(authn.Anonymous)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := withBudget(t)
 	defer cancel()
 	_, err := asked.Lookup(ctx, lookup.Query{Image: server.Image("app"), Namespace: "a"})
 	registrytest.RequireReason(t, err, lookup.Timeout)
-	server.Intercept = password
+	require.Equal(t, int64(1), server.Manifests.Load())
 	_, err = asked.Lookup(t.Context(), lookup.Query{Image: server.Image("app"), Namespace: "b"})
 	registrytest.RequireReason(t, err, lookup.Unauthorized)
+	require.Equal(t, int64(1), configs.Load())
+}
+
+func TestAWrongMediaTypeIsNotKept(t *testing.T) {
+	server := registrytest.New(t)
+	registrytest.Push(t, server.Image("app"), registrytest.NewImage(t, registrytest.AMD64, []string{"/entry"}, nil))
+	var corrected atomic.Bool
+	asked := lookup.NewRegistry(anonymous, transport(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil && !corrected.Load() && strings.Contains(r.URL.Path, "/manifests/") {
+			resp.Header.Set("Content-Type", string(types.OCIImageIndex))
+		}
+		return resp, err
+	}), lookup.Options{})
+	_, err := asked.Lookup(t.Context(), lookup.Query{Image: server.Image("app"), Namespace: "a"})
+	registrytest.RequireReason(t, err, lookup.NotAnImage)
+	corrected.Store(true)
+	got, err := asked.Lookup(t.Context(), lookup.Query{Image: server.Image("app"), Namespace: "a"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"/entry"}, got.Configs[0].Entrypoint)
 }

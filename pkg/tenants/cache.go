@@ -57,20 +57,6 @@ func (c *Cache[V]) Get(key string) (value V, ok bool) {
 	return found.value, true
 }
 
-// Drain removes all values, and returns those that haven't expired.
-func (c *Cache[V]) Drain() (values []V) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for _, element := range c.values {
-		if kept := element.Value.(*entry[V]); now.Before(kept.expires) {
-			values = append(values, kept.value)
-		}
-		c.remove(element)
-	}
-	return values
-}
-
 // entryBytes is the overhead of a value: two maps and a list, measured roughly.
 const entryBytes = 512
 

@@ -160,20 +160,6 @@ func TestManyTenantsKeepNoMoreThanThereIsRoomFor(t *testing.T) {
 	require.True(t, ok, "those who keep most lose first")
 }
 
-func TestADrainedCacheIsEmpty(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cache := tenants.NewCache[string](1<<20, 1<<20)
-		cache.Add("a", "soon", "gone", 1, time.Second)
-		cache.Add("a", "later", "kept", 1, time.Minute)
-		cache.Add("b", "later too", "kept too", 1, time.Minute)
-		time.Sleep(time.Second)
-		require.ElementsMatch(t, []string{"kept", "kept too"}, cache.Drain())
-		require.Empty(t, cache.Drain())
-		_, ok := cache.Get("later")
-		require.False(t, ok)
-	})
-}
-
 func TestValuesExpireAndAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache := tenants.NewCache[string](1<<20, 1<<20)

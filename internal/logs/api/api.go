@@ -125,7 +125,7 @@ type Server struct {
 	searches      *tenants.Shares // of places for maxSearches
 	bounds        searchBounds
 	sources       *sources
-	postponed     postponed
+	postponed     *postponed
 	timing        timing
 	limits        Limits
 	notices       Notices

@@ -53,6 +53,8 @@ func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
 			func() float64 { return float64(s.readers.InUse()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_searches", Help: "Searches that run."},
 			func() float64 { return float64(s.searches.InUse()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_waiting_streams", Help: "Streams that are to be created when the storage has recovered."},
+			func() float64 { return float64(s.postponed.count()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_reading_bytes", Help: "Memory that responses to readers hold."},
 			func() float64 { return float64(s.streams.HeldBytes()) }))
 }

@@ -60,6 +60,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		s.noteRefusal(pod, source, err)
 		return err
 	}
+	s.postponed.remove(source)
 	writeJSON(w, http.StatusOK, map[string]string{"id": id, "name": d.Name})
 	return nil
 }

@@ -206,6 +206,22 @@ func (s *Store) Exists(ctx context.Context, source Source) (bool, error) {
 	return err == nil, err
 }
 
+// WasDeleted reports whether the stream of a source was erased or deleted, as far as something is
+// left of that.
+func (s *Store) WasDeleted(ctx context.Context, source Source) (bool, error) {
+	id := s.id(source)
+	for _, key := range []string{directory(id) + erased, tombstones + id} {
+		_, err := s.bucket.Read(ctx, key)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, storage.ErrNotFound) {
+			return false, fmt.Errorf("looking for the deletion of stream %q: %w", id, err)
+		}
+	}
+	return false, nil
+}
+
 // indexDirectories returns the directories that list a stream.
 func indexDirectories(source Source) (list []string, err error) {
 	listed, err := podDirectory(source.Namespace, source.Pod)
