@@ -53,6 +53,9 @@ func TestWhatContainersOfTheClusterPrintStaysText(t *testing.T) {
 		b.search(t, "inside 217")
 		require.Equal(t, "inside 217", value[string](t, b, `document.querySelector(".log .current .t").textContent`))
 		link := value[string](t, b, rowOf("inside 217")+`.querySelector("a.n").href`)
+		// A search opens the group of its match again, whose lines take the place of a title.
+		b.run(t, `document.getElementById("log-search").value = ""; document.querySelector(".log form").requestSubmit()`)
+		b.await(t, `!document.querySelector(".log mark")`)
 		b.run(t, `document.querySelector(".scroller").focus()`)
 		b.keys(t, "a")
 		b.await(t, `document.querySelectorAll(".log .title").length === 2`)
