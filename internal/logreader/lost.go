@@ -46,6 +46,7 @@ type endedRun struct {
 	began, ended           time.Time
 	reason                 string // such as OOMKilled
 	isPrevious             bool   // the container has started again
+	isEmpty                bool   // the log service has its streams, without a byte; its end isn't known
 }
 
 // startTolerance is by how much a stream may begin before the start of its container: the
@@ -63,6 +64,9 @@ func (r endedRun) isOf(s Stream) bool {
 
 // warning returns the warning about a run of which the log service has nothing.
 func (r endedRun) warning() string {
+	if r.isEmpty {
+		return fmt.Sprintf("The log service has nothing of container %q of pod %q, which began at %s: it could store nothing before the container's end.", r.container, r.pod, r.began.UTC().Format(time.RFC3339))
+	}
 	where := ""
 	if r.isPrevious {
 		where = " --previous"
@@ -89,7 +93,7 @@ func (p *podObject) endedRuns() (runs []endedRun) {
 			if errors.Join(err1, err2) != nil || began.Unix() <= 0 {
 				continue
 			}
-			runs = append(runs, endedRun{p.Metadata.Name, p.Metadata.UID, spec.Name, began, ended, run.Reason, run == status.LastState.Terminated})
+			runs = append(runs, endedRun{p.Metadata.Name, p.Metadata.UID, spec.Name, began, ended, run.Reason, run == status.LastState.Terminated, false})
 		}
 	}
 	return runs
@@ -171,14 +175,48 @@ func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err 
 			}
 		}
 	}
-	if len(lost) == 0 {
-		return nil, nil
-	}
 	streams, more, err := c.list(ctx, o)
 	if err != nil || more {
 		return nil, err
 	}
-	return slices.DeleteFunc(lost, func(r endedRun) bool { return slices.ContainsFunc(streams, r.isOf) }), nil
+	lost = slices.DeleteFunc(lost, func(r endedRun) bool { return slices.ContainsFunc(streams, r.isOf) })
+	empty, err := c.emptyRuns(ctx, o, streams)
+	return append(lost, empty...), err
+}
+
+// emptyRuns returns the selected runs that have ended, and of which the log service has the stream
+// of events alone, without a byte: it couldn't store any. If it has another stream, that is known
+// to be cut off.
+func (c *Client) emptyRuns(ctx context.Context, o Options, all []Stream) (empty []endedRun, err error) {
+	if o.Events || o.Previous {
+		return nil, nil
+	}
+	run := func(s Stream) [3]string { return [3]string{s.PodUID, s.Container, s.Start} }
+	prints := map[[3]string]bool{}
+	for _, s := range all {
+		prints[run(s)] = prints[run(s)] || s.Name != events
+	}
+	for _, s := range all {
+		began := time.UnixMilli(s.began())
+		if prints[run(s)] || o.Container != "" && s.Container != o.Container || !o.Printer.overlaps(began, began) {
+			continue
+		}
+		state, err := c.state(ctx, s.ID)
+		if err != nil {
+			return nil, err
+		}
+		if len(state.stored)+len(state.dropped)+len(state.deleted)+len(state.missing) > 0 {
+			continue
+		}
+		of, err := c.containerState(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if of == stateEnded {
+			empty = append(empty, endedRun{pod: s.Pod, podUID: s.PodUID, container: s.Container, began: began, isEmpty: true})
+		}
+	}
+	return empty, nil
 }
 
 // withLost warns of lost runs, and adds them to the error of printing.

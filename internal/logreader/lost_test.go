@@ -83,6 +83,51 @@ func TestAContainerThatNeverReachedTheServiceIsNamed(t *testing.T) {
 	}
 }
 
+// The log service creates a stream that found the storage full when there is space again.
+func TestAContainerOfWhichTheServiceCouldStoreNothingIsNamed(t *testing.T) {
+	t.Parallel()
+	const empty = "The log service has nothing of container \"main\" of pod \"p\", which began at 2026-11-18T11:06:40Z: it could store nothing before the container's end.\n"
+	for name, test := range map[string]struct {
+		change    func(c *cluster)
+		container string
+		warning   string
+	}{
+		"its pod is gone":                {func(c *cluster) { c.gone = true }, "", empty},
+		"it has ended":                   {func(c *cluster) { c.containers["p"] = containerStatus("main", terminatedAt, "") }, "main", empty},
+		"it runs":                        {func(*cluster) {}, "", ""},
+		"another container is asked for": {func(c *cluster) { c.gone = true }, "other", ""},
+		"its output was cut off": {func(c *cluster) {
+			c.gone = true
+			c.stream("p", "main", start(0), "stdout")
+		}, "", cutOffText("stdout", "main", "p")},
+		"it has events": {func(c *cluster) {
+			c.gone = true
+			c.stream("p", "main", start(0), "events", "{}\n")
+		}, "", ""},
+	} {
+		c := newCluster(t)
+		c.stream("p", "main", start(0), "events")
+		test.change(c)
+		warnings := &synced.Buffer{}
+		_, err := c.printed("p", func(o *Options) { o.Container, o.Warnings = test.container, warnings })
+		require.Equal(t, test.warning, warnings.String(), name)
+		if test.warning != "" {
+			requireCutOff(t, err)
+		} else {
+			require.Error(t, err, name)
+			require.NotErrorAs(t, err, new(*CutOffError), name)
+		}
+	}
+
+	c := newCluster(t)
+	c.stream("p", "main", start(0), "events")
+	c.ends("Failed")
+	warnings := &synced.Buffer{}
+	_, err := c.followed("p", func(o *Options) { o.Warnings = warnings })
+	requireCutOff(t, err)
+	require.Equal(t, empty, warnings.String())
+}
+
 func TestStepsThatEndedInAnOutageAreNamedWithTheOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
