@@ -158,6 +158,9 @@ func (m *merger) fill(ctx context.Context, s *source) error {
 	if state == stateUnknown && err == nil {
 		_, _ = fmt.Fprintln(m.Warnings, s.stream.cutOffWarning(state))
 	}
+	if s.hasStopped && s.from == 0 && s.stream.span == (Span{}) { // not a byte is known
+		return m.fill(ctx, s)
+	}
 	return err
 }
 
