@@ -297,6 +297,31 @@ func TestALinkOpensALineThatIsReadMeanwhile(t *testing.T) {
 	})
 }
 
+// The last row is read again when another one follows, because a line may have grown.
+func TestALinkToTheLastLineKeepsItsLineWhileMoreIsRead(t *testing.T) {
+	inBrowsers(t, func(t *testing.T, b *browser) {
+		more := make(chan struct{})
+		at := serveLog(t, func(ctx context.Context, to *logview.Recorder) error {
+			p := newPrinter(to)
+			p.print(compile, "first", "last so far")
+			select {
+			case <-more:
+				p.print(compile, "more")
+				return p.failed
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		link := fmt.Sprintf("%s#log=c1:%d", at, len("first\n"))
+		const marked = `document.querySelector(".log .target .t")?.textContent === "last so far"`
+		b.visit(t, link, marked)
+		close(more)
+		b.await(t, seen+`.includes("more")`)
+		require.True(t, value[bool](t, b, marked))
+		require.Equal(t, link, value[string](t, b, `document.activeElement.href`), "the line has the focus")
+	})
+}
+
 // The server closes a log that nobody has read for long, and reads it again when it is asked for.
 func TestLinesOfALogThatIsReadAgainAreSeenAndFound(t *testing.T) {
 	inBrowsers(t, func(t *testing.T, b *browser) {

@@ -38,6 +38,7 @@ class LogView {
     this.query = { q: "", regexp: false, case: false };
     this.matches = [];
     this.current = -1;
+    this.marks = {}; // the numbers of the records that have a class
     this.info = null;
     this.touched = false; // the reader has chosen where to look
     this.generation = 0; // of the chunks: answers to older requests don't count
@@ -83,6 +84,7 @@ class LogView {
     if (this.touched) this.resume = this.topLine() || this.resume;
     this.info = null;
     this.began = false;
+    this.marks = {};
     this.opened.clear();
     this.closed.clear();
     this.hidden.clear();
@@ -186,8 +188,12 @@ class LogView {
     const answer = await this.getRows({ row: Math.max(last.to - 1, last.from), count: chunkRows });
     if (generation !== this.generation || this.chunks.at(-1) !== last || answer.to < last.to) return;
     const added = answer.to - last.to;
-    if (last.element.lastElementChild) this.remove(last.element.lastElementChild);
+    const row = last.element.lastElementChild;
+    const focused = row && row.querySelector("a.n") === document.activeElement;
+    if (row) this.remove(row);
     last.element.insertAdjacentHTML("beforeend", trusted(answer.html));
+    this.markIn(last.element);
+    if (focused) this.rows.querySelector(`[data-n="${row.dataset.n}"] a.n`)?.focus({ preventScroll: true });
     last.to = answer.to;
     this.total = answer.total;
     if (this.switches.follow && added > 0) this.speak(last.element, added);
@@ -241,6 +247,7 @@ class LogView {
   chunkOf(answer) {
     const element = this.newChunk();
     element.innerHTML = trusted(answer.html);
+    this.markIn(element);
     this.total = answer.total;
     return { from: answer.from, to: answer.to, element };
   }
@@ -452,6 +459,7 @@ class LogView {
     this.query = { q: fields.q.value, regexp: fields.regexp.checked, case: fields.case.checked };
     this.matches = [];
     this.current = -1;
+    this.mark(null, "current");
     this.searched = !this.query.q;
     this.count();
     const start = this.topLine();
@@ -524,9 +532,17 @@ class LogView {
     this.mark(await this.showLine(line), "current");
   }
 
+  // mark gives a row a class, which the row of its record keeps when it is read again.
   mark(row, name) {
     this.rows.querySelector(`.${name}`)?.classList.remove(name);
     row?.classList.add(name);
+    this.marks[name] = row?.dataset.n;
+  }
+
+  markIn(element) {
+    for (const [name, n] of Object.entries(this.marks)) {
+      if (n !== undefined) element.querySelector(`[data-n="${n}"]`)?.classList.add(name);
+    }
   }
 
   // topLine returns the record at the upper edge.
