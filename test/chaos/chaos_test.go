@@ -279,6 +279,9 @@ func TestATableIsMadeByTwoRuns(t *testing.T) {
 	second := merge(first, []row{again, none})
 	require.Equal(t, merge("", []row{none, again}), second, "in the order of the faults")
 	require.Contains(t, second, "| 2020-11-29, ")
+	several := again
+	several.workers = 2
+	require.Contains(t, merge(second, []row{several}), ", 2 workers, ")
 	pair := row{faults: faults[:2], began: began}
 	third := merge(second, []row{pair})
 	require.Contains(t, third, none.line()+again.line()+pair.line(), "a pair is another row")

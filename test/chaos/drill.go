@@ -51,7 +51,7 @@ func (e *environment) drill(ctx context.Context, faults []fault) (r row, err err
 	if err := wait(ctx, before); err != nil {
 		return r, err
 	}
-	r = row{faults: faults, began: time.Now(), lasting: e.lasting}
+	r = row{faults: faults, began: time.Now(), lasting: e.lasting, workers: e.workers}
 	e.kills = nil
 	from, err := e.strike(ctx, faults)
 	r.kills = e.kills

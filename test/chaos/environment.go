@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -26,6 +27,7 @@ type environment struct {
 	registry  *ownRegistry
 	directory string
 	plugin    framework.Plugin
+	workers   int         // nodes on which pods run
 	kills     []time.Time // of an injector while others run, by the drill
 	// The manifests of this release's injector and of the other one, and its copier.
 	ownRelease, otherRelease, otherCopier string
@@ -46,6 +48,9 @@ func prepare(ctx context.Context, cluster *framework.Cluster, o options) (e *env
 			err = errors.Join(err, e.tidy(context.WithoutCancel(ctx)))
 		}
 	}()
+	if e.workers, err = workersOf(ctx, cluster); err != nil {
+		return e, err
+	}
 	if e.image, err = framework.Image(ctx, "busybox:1.37"); err != nil {
 		return e, err
 	}
@@ -64,6 +69,20 @@ func prepare(ctx context.Context, cluster *framework.Cluster, o options) (e *env
 		}
 	}
 	return e, e.services.create(ctx, cluster, e.spaces)
+}
+
+// workersOf counts the nodes on which any pod can run.
+func workersOf(ctx context.Context, cluster *framework.Cluster) (count int, err error) {
+	nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("listing the nodes: %w", err)
+	}
+	for _, n := range nodes.Items {
+		if !n.Spec.Unschedulable && len(n.Spec.Taints) == 0 {
+			count++
+		}
+	}
+	return count, nil
 }
 
 // tidy deletes what prepare has made.

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,16 +85,6 @@ func evictInjectors(ctx context.Context, e *environment) (healer, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := e.cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing the nodes: %w", err)
-	}
-	free := 0
-	for _, n := range nodes.Items {
-		if !n.Spec.Unschedulable && len(n.Spec.Taints) == 0 {
-			free++
-		}
-	}
 	var cordoned []string
 	heal := func(ctx context.Context) error {
 		var errs []error
@@ -106,7 +95,7 @@ func evictInjectors(ctx context.Context, e *environment) (healer, error) {
 		return errors.Join(errs...)
 	}
 	for i := range pods {
-		if free > 1 && i == 0 {
+		if e.workers > 1 && i == 0 {
 			cordoned = append(cordoned, pods[i].Spec.NodeName)
 			if _, err := framework.Run(ctx, "kubectl", "cordon", pods[i].Spec.NodeName); err != nil {
 				return heal, err

@@ -18,6 +18,7 @@ type row struct {
 	faults          []fault
 	began           time.Time
 	lasting         time.Duration
+	workers         int         // nodes on which pods run
 	kills           []time.Time // of an injector while others run
 	optedIn, others side
 }
@@ -143,7 +144,11 @@ var columns = []column{
 	{"lines missing, marked", func(r row) string { return fmt.Sprintf("%d, %d", r.optedIn.missing, r.optedIn.marked) }},
 	{"healed after", func(r row) string { return r.both(healedAfter) }},
 	{"run", func(r row) string {
-		return fmt.Sprintf("%s, %v, %d cores", r.began.UTC().Format(time.DateOnly), r.lasting, runtime.NumCPU())
+		nodes := ""
+		if r.workers > 1 {
+			nodes = fmt.Sprintf("%d workers, ", r.workers)
+		}
+		return fmt.Sprintf("%s, %v, %s%d cores", r.began.UTC().Format(time.DateOnly), r.lasting, nodes, runtime.NumCPU())
 	}},
 }
 
