@@ -31,6 +31,9 @@ type side struct {
 	// refused are requests of users that name us, lookups those for lookups by tag, and
 	// unanswered all others that failed.
 	refused, lookups, unanswered int
+	// byDigest are those refused whose image is looked up by its digest, until account has
+	// decided what they are.
+	byDigest int
 	// cut are those refused, and cutLookups those of lookups, when an injector was killed.
 	cut, cutLookups int
 	// retried are the pods of controllers that were refused, which try again.
@@ -53,6 +56,7 @@ func (e *environment) account(ctx context.Context, l *load, before map[types.UID
 	for _, a := range l.attempts {
 		sideOf(r, a.place).count(a, r.kills)
 	}
+	r.judgeDigests()
 	for p, namespace := range e.spaces {
 		events, err := e.refusedPods(ctx, namespace)
 		if err != nil {
@@ -63,6 +67,18 @@ func (e *environment) account(ctx context.Context, l *load, before map[types.UID
 		}
 	}
 	return e.countLines(ctx, l, &r.optedIn)
+}
+
+// judgeDigests counts refused pods whose image has a digest as lookups where the cluster fails. A
+// replica that has opened the digest since its start knows it. API servers make new connections
+// then, to any replica, and no other one can read the pull secrets.
+func (r *row) judgeDigests() {
+	for _, s := range []*side{&r.optedIn, &r.others} {
+		if r.due().everybody {
+			s.refused, s.lookups = s.refused-s.byDigest, s.lookups+s.byDigest
+		}
+		s.byDigest = 0
+	}
 }
 
 // refusals are how many pods of controllers were refused so far, by the UIDs of events.
@@ -129,6 +145,9 @@ func (s *side) count(a *attempt, kills []time.Time) {
 		*counter++
 		switch {
 		case !a.isCut(kills):
+			if a.kind == aDigest && counter == &s.refused {
+				s.byDigest++
+			}
 		case counter == &s.refused:
 			s.cut++
 		case counter == &s.lookups:

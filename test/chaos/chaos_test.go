@@ -166,7 +166,7 @@ func TestRefusalsCountByWhoRefused(t *testing.T) {
 		s.count(a, nil)
 	}
 	require.Len(t, s.examples, 5)
-	require.Equal(t, side{objects: 2, dryRuns: 3, refused: 2, lookups: 1, unanswered: 2, longest: time.Second, examples: s.examples}, s)
+	require.Equal(t, side{objects: 2, dryRuns: 3, refused: 2, byDigest: 1, lookups: 1, unanswered: 2, longest: time.Second, examples: s.examples}, s)
 }
 
 func TestARefusalIsDueWhenAnInjectorIsKilled(t *testing.T) {
@@ -191,6 +191,21 @@ func TestARefusalIsDueWhenAnInjectorIsKilled(t *testing.T) {
 		require.Equal(t, test.want, s, name)
 		r := row{faults: []fault{{name: "injectors-one-by-one", cut: true}}, optedIn: s}
 		require.Equal(t, s.cut+s.cutLookups == 0, len(r.problems()) > 0, name)
+	}
+}
+
+func TestALookupByDigestIsDueWhereNoReplicaCanReadPullSecrets(t *testing.T) {
+	for _, test := range []struct {
+		fault    fault
+		problems int
+	}{{fault{name: "etcd", everybody: true}, 0}, {fault{name: "registry", lookups: true}, 1}} {
+		a := goodOne(aDigest, asking, 7)
+		a.pod, a.refusal, a.started = "", `admission webhook "pods.entrypointer.dev" denied the request: Timeout`, 0
+		r := row{faults: []fault{test.fault}}
+		r.optedIn.count(a, nil)
+		r.judgeDigests()
+		require.Len(t, r.problems(), test.problems, test.fault.name)
+		require.Equal(t, 1, r.optedIn.lookups+r.optedIn.refused)
 	}
 }
 
