@@ -93,7 +93,7 @@ examples: deploy
 
 .PHONY: test test-all
 test: lint unit e2e-sample outage-sample scale-sample page-sample equality-sample chaos-sample e2e-release-sample
-test-all: lint unit grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos scale-sample outage page e2e-slow equality e2e-release
+test-all: lint unit destinations grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos scale-sample outage page e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package

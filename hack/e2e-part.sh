@@ -24,7 +24,7 @@ always=(
   TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown
 )
 
-# In no part, because compiling Loki, Cloud SQL's proxy and Istio's agent takes minutes, and CI has an
+# In no part, because compiling Loki, Jaeger, Cloud SQL's proxy and Istio's agent takes minutes, and CI has an
 # hour from nothing compiled to the end: "make e2e" runs them, "make unit" sends logs to a
 # collector, and other tests end a stand-in for Istio's proxy.
 never=(

@@ -28,6 +28,9 @@ const names = `[...document.querySelectorAll("#runs tbody tr")].map((row) => row
 func TestTheListHasTheRunsOfTheCluster(t *testing.T) {
 	of := ofTheCluster(t)
 	of.stop(t)
+	require.NoError(t, of.create("taskrun.yaml", "name: steps", "name: passed"))
+	of.run(t, "wait", "taskrun/passed", "--for=condition=Succeeded", "--timeout=4m")
+	of.run(t, "delete", "taskrun/passed")
 	inBrowsers(t, func(t *testing.T, b *browser) {
 		b.visit(t, of.page, `document.querySelector("#runs tbody")`)
 		for run, want := range map[string]struct{ state, printed, log string }{
@@ -37,6 +40,7 @@ func TestTheListHasTheRunsOfTheCluster(t *testing.T) {
 			"ksvc/hello":          {"ready", "", "kept"},
 			"pod/plain":           {"failed", "", ""},
 			"pod/stops":           {"gone", "25 B25 bytes", "kept"},
+			"taskrun/passed":      {"gone", "", "kept"},
 			"pod/hostile":         {"succeeded", "", "kept"},
 		} {
 			b.await(t, fmt.Sprintf(`((row) => row && row.State.startsWith(%q) && row.Log === %q && row.Printed.includes(%q))(%s)`, want.state, want.log, want.printed, listed(run)))
@@ -51,7 +55,7 @@ func TestTheListHasTheRunsOfTheCluster(t *testing.T) {
 
 		b.write(t, "input[name=q]", "GONE"+kb.Enter)
 		b.arrive(t, `location.search.includes("q=GONE") && document.querySelector("#runs")`)
-		require.Equal(t, []string{"pod/stops"}, value[[]string](t, b, names), "by a text")
+		require.ElementsMatch(t, []string{"pod/stops", "taskrun/passed"}, value[[]string](t, b, names), "by a text")
 		b.run(t, `document.querySelector("input[name=q]").value = ""`)
 		b.write(t, "input[name=labels]", "app=shop"+kb.Enter)
 		b.arrive(t, `location.search.includes("labels=app%3Dshop") && document.querySelector("#runs")`)
@@ -62,5 +66,10 @@ func TestTheListHasTheRunsOfTheCluster(t *testing.T) {
 		require.Subset(t, value[[]string](t, b, names), []string{"pipelinerun/release", "taskrun/release-build", "pod/release-test-pod"}, "with what belongs to it")
 		b.visit(t, of.page+"?type=revision", `document.querySelector("#runs tbody")`)
 		require.Equal(t, []string{"revision/hello-00001"}, value[[]string](t, b, names), "by its type")
+
+		b.visit(t, of.page+"taskrun/passed/", `document.querySelector("#state .gone")`)
+		b.await(t, seen+`.includes("built")`)
+		require.Contains(t, value[[]string](t, b, spans), "step-build|waited|step-fetch|met")
+		require.Empty(t, value[[]string](t, b, unlike))
 	})
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whole is true once a log has been read to its end.
-const whole = `document.querySelector(".log .state")?.textContent === "That is the whole log."`
-
 // rowOf is an expression for the row of a line.
 func rowOf(line string) string {
 	return `[...document.querySelectorAll(".log .r")].find((row) => row.querySelector(".t").textContent === "` + line + `")`

@@ -9,6 +9,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,4 +167,36 @@ func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
 	b.await(t, `[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`)
 	require.Empty(t, violations(t, b, axe(t)))
 	b.takePicture(t, "page", true)
+}
+
+// TestTheCommandShowsTheClusterToNobodyElse asks as other programs of this machine do that know the
+// port, and as pages of other sites.
+func TestTheCommandShowsTheClusterToNobodyElse(t *testing.T) {
+	of := ofTheCluster(t)
+	address, err := url.Parse(of.page)
+	require.NoError(t, err)
+	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for name, test := range map[string]struct {
+		change func(*http.Request)
+		status int
+	}{
+		"the user":               {func(*http.Request) {}, http.StatusOK},
+		"without the token":      {func(r *http.Request) { r.URL.Path = "/" }, http.StatusNotFound},
+		"with another token":     {func(r *http.Request) { r.URL.Path = strings.Replace(address.Path, address.Path[1:5], "0000", 1) }, http.StatusNotFound},
+		"by a name that rebinds": {func(r *http.Request) { r.Host = "rebound.example:" + address.Port() }, http.StatusNotFound},
+		"a page of another site": {func(r *http.Request) { r.Header.Set("Origin", "https://example.com") }, http.StatusOK},
+		"before it writes":       {func(r *http.Request) { r.Method = http.MethodOptions; r.Header.Set("Origin", "https://example.com") }, http.StatusMethodNotAllowed},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, of.page, http.NoBody)
+		require.NoError(t, err)
+		test.change(request)
+		response, err := client.Do(request)
+		require.NoError(t, err)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, errors.Join(err, response.Body.Close()))
+		require.Equal(t, test.status, response.StatusCode, name)
+		require.Equal(t, test.status == http.StatusOK, strings.Contains(string(text), of.namespace), name)
+		require.Empty(t, response.Header.Values("Access-Control-Allow-Origin"), name)
+		require.Equal(t, "same-origin", response.Header.Get("Cross-Origin-Resource-Policy"), name)
+	}
 }

@@ -103,6 +103,9 @@ func aMillion(_ context.Context, to *logview.Recorder) error {
 // seen is an expression for the texts of the rows that are seen.
 const seen = `[...document.querySelectorAll(".log .r")].filter((r) => { const s = document.querySelector(".scroller").getBoundingClientRect(), b = r.getBoundingClientRect(); return b.bottom > s.top && b.top < s.bottom; }).map((r) => r.querySelector(".t").textContent)`
 
+// whole is true once a log has been read to its end.
+const whole = `document.querySelector(".log .state")?.textContent === "That is the whole log."`
+
 // nodes is an expression for how many nodes the page has.
 const nodes = `document.querySelectorAll("*").length`
 
@@ -346,6 +349,49 @@ func TestLinesOfALogThatIsReadAgainAreSeenAndFound(t *testing.T) {
 		b.write(t, "#log-search", "line 1234")
 		b.await(t, `document.querySelector(".found").textContent === "1 of 1"`)
 		b.await(t, seen+`.includes("line 1234")`)
+	})
+}
+
+// wrapping has a line that is wider than the page, and a group.
+func wrapping(_ context.Context, to *logview.Recorder) error {
+	p := newPrinter(to)
+	p.print(compile, "wide "+strings.Repeat("word ", 500), "match one", "::group::Group", "match two", "::endgroup::", "match three")
+	p.print(proxy, "beside")
+	return p.failed
+}
+
+func TestEachKeyOfALogDoesWhatItsButtonDoes(t *testing.T) {
+	inBrowsers(t, func(t *testing.T, b *browser) {
+		b.visit(t, serveLog(t, wrapping), whole+` && `+seen+`.includes("beside")`)
+		pressed := func(name string) string {
+			return `document.querySelector("[data-switch=` + name + `]").ariaPressed === "true"`
+		}
+		for _, key := range []struct{ key, name, effect string }{
+			{"w", "wrap", `document.querySelector(".log .r .t").offsetHeight > 3 * document.querySelector(".log .r:last-child .t").offsetHeight`},
+			{"t", "times", `document.querySelector(".log .r time").offsetWidth > 0`},
+			{"u", "unfold", seen + `.includes("match two")`},
+			{"a", "apart", `document.querySelectorAll(".log .title").length === 2`},
+		} {
+			is := value[bool](t, b, pressed(key.name))
+			require.Equal(t, is, value[bool](t, b, key.effect), key.name)
+			for range 2 {
+				is = !is
+				b.run(t, `document.querySelector(".scroller").focus()`)
+				b.keys(t, key.key)
+				b.await(t, fmt.Sprintf(`(%s) === %t && (%s) === %t`, pressed(key.name), is, key.effect, is))
+			}
+		}
+		b.write(t, "#log-search", "match")
+		b.await(t, `document.querySelector(".found").textContent === "1 of 3"`)
+		b.keys(t, kb.Escape)
+		for _, step := range []struct{ key, found, line string }{
+			{"n", "2 of 3", "match two"}, {"n", "3 of 3", "match three"}, {"n", "1 of 3", "match one"}, {"N", "3 of 3", "match three"},
+		} {
+			b.keys(t, step.key)
+			b.await(t, fmt.Sprintf(`document.querySelector(".found").textContent === %q && document.querySelector(".log .current .t")?.textContent === %q`, step.found, step.line))
+		}
+		b.keys(t, "/")
+		require.Equal(t, "log-search", value[string](t, b, `document.activeElement.id`))
 	})
 }
 

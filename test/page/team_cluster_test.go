@@ -30,6 +30,7 @@ import (
 func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
 	of := ofTheCluster(t)
 	of.run(t, "wait", "job/report", "--for=condition=Complete", "--timeout=4m")
+	trace := strings.ReplaceAll(of.run(t, "get", "pipelinerun/release", "-o", "jsonpath={.metadata.uid}"), "-", "")
 	proxy := servesTheTeam(t)
 	users := map[string]string{}
 	for _, user := range []string{"jane", "bob"} {
@@ -47,6 +48,8 @@ func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
 		require.Contains(t, value[[]string](t, b, spans), "main|ran||exit code 0")
 		b.search(t, "first")
 		require.Empty(t, violations(t, b, axe(t)))
+		b.visit(t, proxy.SignIn(users["jane"], list+"pipelinerun/release/"), over)
+		require.Equal(t, strings.ReplaceAll(operatorsTraces, "{traceID}", trace), value[string](t, b, `document.querySelector("#trace a").href`))
 	})
 	inBrowsers(t, func(t *testing.T, b *browser) {
 		for _, path := range []string{list, list + "job/report/"} {
@@ -61,6 +64,9 @@ func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
 	require.NotContains(t, body, "last")
 }
 
+// operatorsTraces is where the operator says that traces are.
+const operatorsTraces = "https://traces.example/{traceID}"
+
 // servesTheTeam installs the log service with the page, as docs/page.md says, until the end of the test,
 // and returns a proxy in front of it.
 func servesTheTeam(t *testing.T) *pagetest.Proxy {
@@ -74,7 +80,8 @@ func servesTheTeam(t *testing.T) *pagetest.Proxy {
 	t.Cleanup(func() {
 		shell("kubectl -n " + endpoint.Namespace + " delete service/page networkpolicy/page --ignore-not-found && ko apply -f config/logs && " + rolledOut)
 	})
-	shell("kubectl kustomize examples/logs/page | ko apply -f - && " + rolledOut)
+	const withTraces = `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"-trace-url=` + operatorsTraces + `"}]`
+	shell("kubectl kustomize examples/logs/page | ko apply -f - && kubectl -n " + endpoint.Namespace + " patch deployment logs --type json --patch '" + withTraces + "' && " + rolledOut)
 	bundle, err := base64.StdEncoding.DecodeString(shell("kubectl get apiservice v1alpha1.logs.entrypointer.dev -o jsonpath='{.spec.caBundle}'"))
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
