@@ -336,7 +336,7 @@ func (f *firefox) evaluate(script string) (string, error) {
 
 // keys are those of WebDriver that have no character, by chromedp's names.
 var keys = map[rune]string{
-	[]rune(kb.Tab)[0]: "\ue004", []rune(kb.Enter)[0]: "\ue007",
+	[]rune(kb.Tab)[0]: "\ue004", []rune(kb.Enter)[0]: "\ue007", []rune(kb.Escape)[0]: "\ue00c",
 	[]rune(kb.Home)[0]: "\ue011", []rune(kb.PageDown)[0]: "\ue00f", []rune(kb.PageUp)[0]: "\ue00e",
 }
 
