@@ -56,7 +56,7 @@ func (e *environment) account(ctx context.Context, l *load, before map[types.UID
 	for _, a := range l.attempts {
 		sideOf(r, a.place).count(a, r.kills)
 	}
-	r.judgeDigests()
+	judgeDigests(r)
 	for p, namespace := range e.spaces {
 		events, err := e.refusedPods(ctx, namespace)
 		if err != nil {
@@ -72,7 +72,7 @@ func (e *environment) account(ctx context.Context, l *load, before map[types.UID
 // judgeDigests counts refused pods whose image has a digest as lookups where the cluster fails. A
 // replica that has opened the digest since its start knows it. API servers make new connections
 // then, to any replica, and no other one can read the pull secrets.
-func (r *row) judgeDigests() {
+func judgeDigests(r *row) {
 	for _, s := range []*side{&r.optedIn, &r.others} {
 		if r.due().everybody {
 			s.refused, s.lookups = s.refused-s.byDigest, s.lookups+s.byDigest

@@ -203,7 +203,7 @@ func TestALookupByDigestIsDueWhereNoReplicaCanReadPullSecrets(t *testing.T) {
 		a.pod, a.refusal, a.started = "", `admission webhook "pods.entrypointer.dev" denied the request: Timeout`, 0
 		r := row{faults: []fault{test.fault}}
 		r.optedIn.count(a, nil)
-		r.judgeDigests()
+		judgeDigests(&r)
 		require.Len(t, r.problems(), test.problems, test.fault.name)
 		require.Equal(t, 1, r.optedIn.lookups+r.optedIn.refused)
 	}
