@@ -69,12 +69,13 @@ func (e *environment) account(ctx context.Context, l *load, before map[types.UID
 	return e.countLines(ctx, l, &r.optedIn)
 }
 
-// judgeDigests counts refused pods whose image has a digest as lookups where the cluster fails. A
-// replica that has opened the digest since its start knows it. API servers make new connections
-// then, to any replica, and no other one can read the pull secrets.
+// judgeDigests counts refused pods whose image has a digest as lookups where the API server or etcd
+// fails. A replica that has opened the digest since its start knows it. API servers make new
+// connections then, to any replica, and no other one can read the pull secrets.
 func judgeDigests(r *row) {
+	unreadable := r.any(func(f fault) bool { return f.part() == "etcd" || f.part() == "api" })
 	for _, s := range []*side{&r.optedIn, &r.others} {
-		if r.due().everybody {
+		if unreadable {
 			s.refused, s.lookups = s.refused-s.byDigest, s.lookups+s.byDigest
 		}
 		s.byDigest = 0

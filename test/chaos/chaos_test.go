@@ -198,7 +198,7 @@ func TestALookupByDigestIsDueWhereNoReplicaCanReadPullSecrets(t *testing.T) {
 	for _, test := range []struct {
 		fault    fault
 		problems int
-	}{{fault{name: "etcd", everybody: true}, 0}, {fault{name: "registry", lookups: true}, 1}} {
+	}{{fault{name: "etcd-killed", everybody: true}, 0}, {fault{name: "api-server-killed", everybody: true}, 0}, {fault{name: "kubelet-killed", everybody: true}, 1}, {fault{name: "lookups-stalled", lookups: true}, 1}} {
 		a := goodOne(aDigest, asking, 7)
 		a.pod, a.refusal, a.started = "", `admission webhook "pods.entrypointer.dev" denied the request: Timeout`, 0
 		r := row{faults: []fault{test.fault}}
