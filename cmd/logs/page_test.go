@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/page/pagetest"
+	"github.com/entrypointer/entrypointer/test/loopback"
 )
 
 // TestAPageBehindAProxyThatHandsATokenOn runs the service with its page behind a proxy that
@@ -38,7 +39,7 @@ func TestAPageBehindAProxyThatHandsATokenOn(t *testing.T) {
 		pagetest.New().ServeHTTP(w, r)
 	}))
 	defer apiServer.Close()
-	address := free(t)
+	address := loopback.FreeAddressFor(t)
 	var client clients
 	s := runsWith(t, t.TempDir(), func(c *clients, set *settings) {
 		c.config = &rest.Config{Host: apiServer.URL, BearerToken: "service"}
@@ -76,7 +77,7 @@ func TestAPageBehindAProxyThatHandsATokenOn(t *testing.T) {
 // TestAHeaderThatIsTooLargeIsRefused sends cookies beyond what docs/page.md allows, as a proxy may.
 func TestAHeaderThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
-	address := free(t)
+	address := loopback.FreeAddressFor(t)
 	var client clients
 	s := runsWith(t, t.TempDir(), func(c *clients, set *settings) {
 		c.config = &rest.Config{Host: "http://127.0.0.1:1"}
@@ -96,7 +97,7 @@ func TestAPageWithoutRoomForLogsDoesNotStart(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "absent"))
 	kube := cluster()
 	err := run(t.Context(), slog.New(slog.DiscardHandler), withAPIService(kube), settings{
-		directory: t.TempDir(), listen: free(t), listenProxied: free(t), probes: free(t), listenPage: free(t), pageDisk: 64 << 20,
+		directory: t.TempDir(), listen: loopback.FreeAddressFor(t), listenProxied: loopback.FreeAddressFor(t), probes: loopback.FreeAddressFor(t), listenPage: loopback.FreeAddressFor(t), pageDisk: 64 << 20,
 	})
 	require.ErrorContains(t, err, "looking for room for the logs that users of the page open")
 	require.ErrorContains(t, err, "mount a volume there")

@@ -83,14 +83,6 @@ type service struct {
 	endpoint endpoint.Endpoint
 }
 
-// free returns an address on which nobody listens.
-func free(t *testing.T) string {
-	t.Helper()
-	address, err := loopback.FreeAddress(t.Context())
-	require.NoError(t, err)
-	return address
-}
-
 // runs starts a service, in a cluster that has these objects as well.
 func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service {
 	t.Helper()
@@ -101,7 +93,7 @@ func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service
 func runsWith(t *testing.T, directory string, change func(*clients, *settings), objects ...*corev1.ConfigMap) *service {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &service{t: t, address: free(t), proxied: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
+	s := &service{t: t, address: loopback.FreeAddressFor(t), proxied: loopback.FreeAddressFor(t), probes: loopback.FreeAddressFor(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
 	kube := cluster()
 	s.kube = kube
 	for _, o := range objects {

@@ -37,14 +37,6 @@ import (
 // startLimit is what a program may take to start, or to show what it got.
 const startLimit = time.Minute
 
-// free returns an address on which nobody listens.
-func free(t *testing.T) string {
-	t.Helper()
-	address, err := loopback.FreeAddress(t.Context())
-	require.NoError(t, err)
-	return address
-}
-
 // build compiles a program of a module in a directory here.
 func build(t *testing.T, module, program string) (path string) {
 	t.Helper()
@@ -142,7 +134,7 @@ func TestACollectorPassesOnWhatItGets(t *testing.T) {
 		got = append(got, request.ResourceLogs...)
 	}))
 	defer behind.Close()
-	at := free(t)
+	at := loopback.FreeAddressFor(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
 receivers: {otlp: {protocols: {http: {endpoint: %q}}}}

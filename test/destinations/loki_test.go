@@ -16,13 +16,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/test/loopback"
 )
 
 func TestLokiFindsARunAndItsTrace(t *testing.T) {
-	at := free(t)
+	at := loopback.FreeAddressFor(t)
 	host, port, err := net.SplitHostPort(at)
 	require.NoError(t, err)
-	_, other, err := net.SplitHostPort(free(t))
+	_, other, err := net.SplitHostPort(loopback.FreeAddressFor(t))
 	require.NoError(t, err)
 	for name, value := range map[string]string{"ADDRESS": host, "PORT": port, "GRPC_PORT": other, "DIRECTORY": t.TempDir()} {
 		t.Setenv(name, value)

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
+	"testing"
 )
 
 const (
@@ -38,4 +39,14 @@ func FreeAddress(ctx context.Context) (string, error) {
 		errs = append(errs, err)
 	}
 	return "", fmt.Errorf("looking for a port on which nobody listens: %w", errors.Join(errs...))
+}
+
+// FreeAddressFor is FreeAddress for a test, which fails without one.
+func FreeAddressFor(t testing.TB) string {
+	t.Helper()
+	address, err := FreeAddress(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }

@@ -20,12 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/loopback"
 )
 
 // dead is where nobody listens.
 func dead(t testing.TB) admissionregistrationv1.WebhookClientConfig {
 	t.Helper()
-	url := "https://" + freeAddress(t)
+	url := "https://" + loopback.FreeAddressFor(t)
 	return admissionregistrationv1.WebhookClientConfig{URL: &url}
 }
 

@@ -52,7 +52,7 @@ func program(t testing.TB, name string) string {
 func startAPIServer(t testing.TB) *apiServer {
 	t.Helper()
 	dir := t.TempDir()
-	client, peer, secure := freeAddress(t), freeAddress(t), freeAddress(t)
+	client, peer, secure := loopback.FreeAddressFor(t), loopback.FreeAddressFor(t), loopback.FreeAddressFor(t)
 	run(t, dir, "etcd", program(t, "etcd"), "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls=http://"+client, "--advertise-client-urls=http://"+client,
 		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+peer)
@@ -104,13 +104,6 @@ func run(t testing.TB, dir, name string, argv ...string) int {
 		}
 	})
 	return command.Process.Pid
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	address, err := loopback.FreeAddress(t.Context())
-	require.NoError(t, err)
-	return address
 }
 
 func eventually(t testing.TB, what string, try func(context.Context) error) {
