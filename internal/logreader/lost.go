@@ -160,27 +160,18 @@ func (c *Client) podSelector(ctx context.Context, t target.Target) (string, erro
 	return objects.SelectorOf(t, &w)
 }
 
-// lostRuns returns the selected runs of which the log service has nothing. A container that
-// prints nothing has at least events there.
-func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err error) {
-	// In this order, so that everything is listed that an ended container has sent.
-	pods, err := c.pods(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+// lostRuns returns the selected runs of pods of which the log service has nothing, or no byte.
+// What it has is all that it lists, after the pods were listed. A container that prints nothing
+// has at least events there.
+func (c *Client) lostRuns(ctx context.Context, o Options, pods []podObject, all []Stream) (lost []endedRun, err error) {
 	for _, p := range pods {
 		for _, run := range p.endedRuns() {
-			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && o.Printer.overlaps(run.began, run.ended) {
+			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && o.Printer.overlaps(run.began, run.ended) && !slices.ContainsFunc(all, run.isOf) {
 				lost = append(lost, run)
 			}
 		}
 	}
-	streams, more, err := c.list(ctx, o)
-	if err != nil || more {
-		return nil, err
-	}
-	lost = slices.DeleteFunc(lost, func(r endedRun) bool { return slices.ContainsFunc(streams, r.isOf) })
-	empty, err := c.emptyRuns(ctx, o, streams)
+	empty, err := c.emptyRuns(ctx, o, all)
 	return append(lost, empty...), err
 }
 

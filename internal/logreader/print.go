@@ -60,11 +60,20 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 	if o.Follow {
 		return newFollower(c, o).run(ctx)
 	}
-	streams, err := c.streams(ctx, o)
+	// The pods come first, so that all is listed that an ended container has sent.
+	pods, errLost := c.pods(ctx, o)
+	all, more, err := c.list(ctx, o)
 	if err != nil {
 		return err
 	}
-	lost, errLost := c.lostRuns(ctx, o)
+	var lost []endedRun
+	if errLost == nil && !more {
+		lost, errLost = c.lostRuns(ctx, o, pods, all)
+	}
+	streams, err := c.choose(ctx, o, all, more)
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(streams) > 0:
 		err = newMerger(c, o, streams).run(ctx)
@@ -95,13 +104,19 @@ func (c *Client) noLogsError(ctx context.Context, o Options) error {
 	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee%s", what, o.whose(), c.Namespace, more)
 }
 
-// streams returns the selected streams: containers in the order of their starts, and of
+// streams lists the selected streams: containers in the order of their starts, and of
 // each container stdout before stderr.
 func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 	all, more, err := c.list(ctx, o)
 	if err != nil {
 		return nil, err
 	}
+	return c.choose(ctx, o, all, more)
+}
+
+// choose returns the selected ones of the streams that were listed, in their order, and warns if
+// there are more than these.
+func (c *Client) choose(ctx context.Context, o Options, all []Stream, more bool) (_ []Stream, err error) {
 	if more {
 		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only the latest ones follow.\n", o.whose())
 	}
