@@ -8,10 +8,15 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,19 +33,23 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 	"github.com/entrypointer/entrypointer/test/markdown"
+	"github.com/entrypointer/entrypointer/test/tracedrawing"
 )
 
 // spansComeWithin bounds how long after the end of a run its spans are all there.
 const spansComeWithin = 4 * time.Minute
+
+// pictures is a folder for a drawing of the trace. Of Jaeger's own page, its module has a
+// placeholder.
+var pictures = flag.String("pictures", "", "write trace.svg, the trace that Jaeger has, to this folder")
 
 // A jaeger is a Jaeger of the cluster.
 type jaeger struct{ inside, outside string } // its URL for spans, and that for the test
 
 // startJaeger builds Jaeger, which takes minutes the first time, and runs it until the end of
 // the test.
-func startJaeger(t *testing.T) jaeger {
+func startJaeger(t *testing.T, namespace string) jaeger {
 	t.Helper()
-	namespace := plainNamespace(t)
 	address := startServer(t, namespace, plainPod("jaeger", corev1.Container{
 		Name: "jaeger", Image: moduleImage(t, "test/destinations/jaeger", "github.com/jaegertracing/jaeger/cmd/all-in-one"),
 		Args:           []string{"--collector.otlp.http.host-port=:4318", "--query.http-server.host-port=:16686", "--admin.http.host-port=:14269"},
@@ -48,13 +57,48 @@ func startJaeger(t *testing.T) jaeger {
 	}))
 	local, err := framework.Forward(t.Context(), namespace, "pod/jaeger", ":16686")
 	require.NoError(t, err)
-	return jaeger{"http://" + address + ":4318/v1/traces", "http://" + local}
+	return jaeger{"http://" + address + ":4318", "http://" + local}
 }
 
-// A jaegerSpan is a span that Jaeger has.
+// startCollector runs an OpenTelemetry collector that passes traces on to a URL, until the end
+// of the test, and returns its own URL for spans.
+func startCollector(t *testing.T, namespace, behind string) string {
+	t.Helper()
+	_, err := cluster.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "collector"},
+		Data: map[string]string{"config.yaml": fmt.Sprintf(`
+receivers: {otlp: {protocols: {http: {endpoint: "0.0.0.0:4318"}}}}
+exporters: {otlp_http: {endpoint: %q}}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {traces: {receivers: [otlp], exporters: [otlp_http]}}
+`, behind)},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	collector := plainPod("collector", corev1.Container{
+		Name: "collector", Image: moduleImage(t, "test/destinations/collector", "."), Args: []string{"--config=/etc/collector/config.yaml"},
+		VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: "/etc/collector"}},
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(4318)}}},
+	})
+	collector.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "collector"},
+	}}}}
+	return "http://" + startServer(t, namespace, collector) + ":4318/v1/traces"
+}
+
+// A jaegerSpan is a span that Jaeger has. Its times are microseconds.
 type jaegerSpan struct {
-	SpanID, OperationName string
-	References            []struct{ RefType, SpanID string }
+	SpanID, OperationName, ProcessID string
+	References                       []struct{ RefType, SpanID string }
+	StartTime, Duration              int64
+	Tags                             []jaegerTag
+	resource                         []jaegerTag // what Jaeger calls the tags of the process
+}
+
+// A jaegerTag is an attribute of a span, or of its resource.
+type jaegerTag struct {
+	Key   string
+	Value any
 }
 
 // parent returns the span above a span, "" for a root.
@@ -65,6 +109,18 @@ func (s jaegerSpan) parent() string {
 		}
 	}
 	return ""
+}
+
+// attributes returns those attributes of a span and of its resource that a test asks for.
+func (s jaegerSpan) attributes(keys iter.Seq[string]) map[string]string {
+	found := map[string]string{}
+	asked := slices.Collect(keys)
+	for _, tag := range slices.Concat(s.Tags, s.resource) {
+		if slices.Contains(asked, tag.Key) {
+			found[tag.Key] = fmt.Sprint(tag.Value)
+		}
+	}
+	return found
 }
 
 // trace returns the spans of a trace, none if there is no such trace.
@@ -80,17 +136,43 @@ func (j jaeger) trace(id string) ([]jaegerSpan, error) {
 		return nil, err
 	}
 	var answer struct {
-		Data []struct{ Spans []jaegerSpan }
+		Data []struct {
+			Spans     []jaegerSpan
+			Processes map[string]struct {
+				ServiceName string // which Jaeger takes out of the tags
+				Tags        []jaegerTag
+			}
+		}
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Data) == 0 {
 		return nil, fmt.Errorf("%d: %w: %s", response.StatusCode, err, body)
 	}
-	return answer.Data[0].Spans, nil
+	spans := answer.Data[0].Spans
+	for at := range spans {
+		of := answer.Data[0].Processes[spans[at].ProcessID]
+		spans[at].resource = slices.Concat(of.Tags, []jaegerTag{{"service.name", of.ServiceName}})
+	}
+	return spans, nil
 }
 
-// paths returns the names of spans with those above them, as "RUN/test/only/run", sorted. A
-// span whose parent isn't there begins with "?".
-func paths(spans []jaegerSpan) (list []string) {
+// draw draws a trace into the folder for pictures.
+func draw(t *testing.T, spans []jaegerSpan) {
+	t.Helper()
+	var drawn []tracedrawing.Span
+	for _, s := range spans {
+		drawn = append(drawn, tracedrawing.Span{
+			ID: s.SpanID, Parent: s.parent(), Name: s.OperationName,
+			Start: time.UnixMicro(s.StartTime), Took: time.Duration(s.Duration) * time.Microsecond,
+		})
+	}
+	drawing, err := tracedrawing.Draw("The trace of a PipelineRun: its tasks, the steps of each, and in each step the wait for its turn, a hook and the run of its command", drawn)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*pictures, "trace.svg"), drawing, 0o644))
+}
+
+// pathsOf returns the name of each span with those above it, as "RUN/test/only/run". That of a span
+// whose parent isn't there begins with "?".
+func pathsOf(spans []jaegerSpan) (paths []string) {
 	byID := map[string]jaegerSpan{}
 	for _, s := range spans {
 		byID[s.SpanID] = s
@@ -104,10 +186,9 @@ func paths(spans []jaegerSpan) (list []string) {
 			}
 			path = byID[above].OperationName + "/" + path
 		}
-		list = append(list, path)
+		paths = append(paths, path)
 	}
-	slices.Sort(list)
-	return list
+	return paths
 }
 
 // tektonTraces has Tekton's controller send its spans to a URL until the end of the test.
@@ -126,10 +207,90 @@ func tektonTraces(t *testing.T, to string) {
 	set(t.Context(), fmt.Sprintf(`{"data":{"enabled":"true","endpoint":%q}}`, to))
 }
 
+// sequence is the spec of a PipelineRun of three tasks of two steps each: a hook comes before
+// the last step of the second task, and the last step of all fails.
+func sequence(t *testing.T) *pipelinev1.PipelineSpec {
+	t.Helper()
+	task := func(name, last string, annotations map[string]string, after ...string) pipelinev1.PipelineTask {
+		step := func(name, script string) pipelinev1.Step {
+			return pipelinev1.Step{Name: name, Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", script}}
+		}
+		return pipelinev1.PipelineTask{Name: name, RunAfter: after, TaskSpec: &pipelinev1.EmbeddedTask{
+			Metadata: pipelinev1.PipelineTaskMetadata{Annotations: annotations},
+			TaskSpec: pipelinev1.TaskSpec{Steps: []pipelinev1.Step{step("first", "sleep 0.5"), step("second", last)}},
+		}}
+	}
+	return &pipelinev1.PipelineSpec{Tasks: []pipelinev1.PipelineTask{
+		task("lint", "sleep 0.2", nil),
+		task("test", "sleep 1", map[string]string{"before-start.entrypointer.dev/second": "sleep 0.3"}),
+		task("push", "sleep 0.5; exit 3", nil, "lint", "test"),
+	}}
+}
+
+// spansOfSequence returns the spans of such a run that Tekton doesn't trace, each with
+// attributes of it and of its resource.
+func spansOfSequence(namespace, run string) map[string]map[string]string {
+	want := map[string]map[string]string{"RUN": {
+		"cicd.pipeline.action.name": "RUN", "cicd.pipeline.name": run, "cicd.pipeline.run.id": run, "cicd.pipeline.result": "failure",
+		"error.type": "Failed", "span.kind": "server", "service.name": run, "k8s.namespace.name": namespace,
+	}}
+	for _, task := range []string{"lint", "test", "push"} {
+		taskRun, path := run+"-"+task, "RUN/"+task
+		add := func(path, task, id, reason string, isLast bool) {
+			want[path] = map[string]string{
+				"cicd.pipeline.task.name": task, "cicd.pipeline.task.run.id": id, "cicd.pipeline.task.run.result": "success",
+				"cicd.pipeline.run.id": run, "span.kind": "internal", "k8s.namespace.name": namespace,
+			}
+			if isLast {
+				want[path]["cicd.pipeline.task.run.result"], want[path]["error.type"] = "failure", reason
+			}
+		}
+		add(path, task, taskRun, "StepFailed", task == "push")
+		for _, step := range []string{"first", "second"} {
+			isLast := task == "push" && step == "second"
+			container, path := "step-"+step, path+"/"+step
+			add(path, step, taskRun+"/"+container, "Exited", isLast)
+			want[path]["k8s.pod.name"], want[path]["k8s.container.name"], want[path]["process.exit.code"] = taskRun+"-pod", container, "0"
+			want[path+"/run"] = map[string]string{"process.command": "/tekton/bin/entrypoint", "process.exit.code": "0", "k8s.container.name": container}
+			if isLast {
+				want[path]["process.exit.code"], want[path+"/run"]["process.exit.code"] = "3", "3"
+			}
+		}
+		want[path+"/second/wait"] = map[string]string{"entrypointer.wait.outcome": "met"}
+	}
+	want["RUN/test/second/hook"] = map[string]string{"entrypointer.hook": "1", "process.command": "/bin/sh", "process.exit.code": "0"}
+	return want
+}
+
+// sameSpans compares spans with those that are wanted. That a first step waits is as it comes.
+func sameSpans(spans []jaegerSpan, want map[string]map[string]string) error {
+	found := map[string]jaegerSpan{}
+	var wrong []string
+	for at, path := range pathsOf(spans) {
+		if _, is := want[path]; !is && !strings.HasSuffix(path, "/first/wait") || found[path].SpanID != "" {
+			wrong = append(wrong, "unexpected: "+path)
+		}
+		found[path] = spans[at]
+	}
+	for path, attributes := range want {
+		span, is := found[path]
+		if got := span.attributes(maps.Keys(attributes)); !is || !maps.Equal(got, attributes) {
+			wrong = append(wrong, fmt.Sprintf("%s has %v, not %v", path, got, attributes))
+		}
+	}
+	slices.Sort(wrong)
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
 // It takes the log service and the tracing of the whole cluster, so it isn't parallel. Building
 // Jaeger takes minutes the first time: hack/e2e-part.sh leaves it out.
 func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
-	destination := startJaeger(t)
+	servers := plainNamespace(t)
+	destination := startJaeger(t, servers)
+	collector := startCollector(t, servers, destination.inside)
 	namespace := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream", "entrypointer.dev/trace": "true"}).Name
 	shell := markdown.Shell{Environment: os.Environ()}
 	require.NoError(t, shell.Run(t.Context(), commandsOf(t, "docs/exporting-logs.md", t.Name())))
@@ -141,17 +302,11 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 	})
 	logServiceWith(t, func(spec *appsv1.DeploymentSpec) {
 		container := &spec.Template.Spec.Containers[0]
-		container.Args = append(container.Args, "-export-traces="+destination.inside, "-export-namespaces="+namespace)
+		container.Args = append(container.Args, "-export-traces="+collector, "-export-namespaces="+namespace)
 	})
-	task := func(name string, after ...string) pipelinev1.PipelineTask {
-		return pipelinev1.PipelineTask{Name: name, RunAfter: after, TaskSpec: &pipelinev1.EmbeddedTask{TaskSpec: pipelinev1.TaskSpec{
-			Steps: []pipelinev1.Step{{Name: "first", Image: image(t, "busybox:1.37"), Command: []string{"echo", "one"}}, {Name: "second", Image: image(t, "busybox:1.37"), Command: []string{"echo", "two"}}},
-		}}}
-	}
 	run := func(name string) *pipelinev1.PipelineRun {
 		_, err := cluster.Tekton.TektonV1().PipelineRuns(namespace).Create(t.Context(), &pipelinev1.PipelineRun{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       pipelinev1.PipelineRunSpec{PipelineSpec: &pipelinev1.PipelineSpec{Tasks: []pipelinev1.PipelineTask{task("lint"), task("test"), task("push", "lint", "test")}}},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: pipelinev1.PipelineRunSpec{PipelineSpec: sequence(t)},
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		ran, err := cluster.WaitForPipelineRun(t.Context(), namespace, name)
@@ -160,25 +315,20 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 	}
 
 	id := strings.ReplaceAll(string(run("untraced").UID), "-", "")
-	var want []string
-	for _, task := range []string{"lint", "push", "test"} {
-		want = append(want, "RUN/"+task)
-		for _, step := range []string{"first", "second"} {
-			want = append(want, "RUN/"+task+"/"+step, "RUN/"+task+"/"+step+"/run")
-		}
-	}
-	want = append(want, "RUN")
-	isWait := func(path string) bool { return strings.HasSuffix(path, "/wait") } // the first step may have none
-	slices.Sort(want)
 	eventually(t, spansComeWithin, "the spans of a run that Tekton doesn't trace", func() error {
 		spans, err := destination.trace(id)
-		if got := slices.DeleteFunc(paths(spans), isWait); err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("there are %q", got)
+		if err != nil {
+			return err
 		}
-		return err
+		return sameSpans(spans, spansOfSequence(namespace, "untraced"))
 	})
+	if *pictures != "" {
+		spans, err := destination.trace(id)
+		require.NoError(t, err)
+		draw(t, spans)
+	}
 
-	tektonTraces(t, destination.inside)
+	tektonTraces(t, destination.inside+"/v1/traces")
 	var traced string
 	eventually(t, time.Minute, "Tekton to trace", func() error {
 		ran := run(fmt.Sprintf("traced-%d", time.Now().UnixNano()))
@@ -198,8 +348,8 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		steps := 0
-		for _, path := range paths(spans) {
+		steps, paths := 0, pathsOf(spans)
+		for _, path := range paths {
 			isStep := strings.HasSuffix(path, "/first") || strings.HasSuffix(path, "/second")
 			if strings.HasPrefix(path, "?") {
 				return fmt.Errorf("%s has no parent", path)
@@ -210,7 +360,7 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 			require.NotContains(t, path, "RUN/", "the log service makes no spans that Tekton has")
 		}
 		if steps != 6 {
-			return fmt.Errorf("there are %d steps below Tekton's spans among %q", steps, paths(spans))
+			return fmt.Errorf("there are %d steps below Tekton's spans among %q", steps, paths)
 		}
 		return nil
 	})

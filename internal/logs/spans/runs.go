@@ -236,10 +236,13 @@ func (r *Run) resource(service, pipelineRun string) *resourcepb.Resource {
 	return of
 }
 
-// The reasons of Tekton for runs that were cancelled, and for those that took too long.
+// The reasons of Tekton for runs that were cancelled, for those that took too long, and for those
+// whose steps failed: Tekton 1.15 tells them by StepFailed and StepOOM from other TaskRuns that
+// failed.
 var (
 	cancelled = []string{"TaskRunCancelled", "Cancelled", "PipelineRunCancelled", "CancelledRunFinally", "StoppedRunFinally", "PipelineRunStopping"}
 	timedOut  = []string{"TaskRunTimeout", "PipelineRunTimeout"}
+	failed    = []string{"Failed", "StepFailed", "StepOOM"}
 )
 
 // result returns the result of a completed run, of those that OpenTelemetry knows, and
@@ -258,7 +261,7 @@ func (r *Run) result() (result, reason string) {
 			result = resultCancellation
 		case slices.Contains(timedOut, reason):
 			result = resultTimeout
-		case reason == "Failed":
+		case slices.Contains(failed, reason):
 			result = resultFailure
 		}
 	}

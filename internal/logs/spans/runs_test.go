@@ -89,7 +89,7 @@ func TestTheResultOfARunIsOneThatOpenTelemetryKnows(t *testing.T) {
 	trace, _ := traceids.Of(pipelineRunUID)
 	for condition, want := range map[[2]string]string{
 		{"True", "Succeeded"}: "success", {"True", "Completed"}: "success",
-		{"False", "Failed"}: "failure", {"False", "PipelineRunTimeout"}: "timeout", {"False", "Cancelled"}: "cancellation",
+		{"False", "Failed"}: "failure", {"False", "StepFailed"}: "failure", {"False", "StepOOM"}: "failure", {"False", "PipelineRunTimeout"}: "timeout", {"False", "Cancelled"}: "cancellation",
 		{"False", "CouldntGetTask"}: "error", {"Unknown", "Running"}: "error",
 	} {
 		r := ran(t, `'name':'nightly','uid':'`+pipelineRunUID+`','labels':{'tekton.dev/pipeline':'ci'}`, succeeded(condition[0], condition[1]))
