@@ -42,7 +42,7 @@ help:
 	@echo 'make test-all  before a release: everything, in about four hours'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
-	@echo 'make destinations  that logs and traces arrive at a collector, at Loki and at Jaeger, which take minutes to compile'
+	@echo 'make destinations  that logs and traces arrive at a collector, and logs at Loki, which takes minutes to compile'
 	@echo 'make neighbours  that proxies and agents of other projects end when the work has, which takes minutes to compile; VAULT=PATH names an installed program "vault", whose agent is one of them then'
 	@echo 'make neighbours-webhooks  that cert-manager, Gatekeeper and Kyverno get along with entrypointer on the cluster, which takes half an hour to compile'
 	@echo 'make grounds  grounds-arm64, grounds-cgroup2, neighbours, neighbours-webhooks, and e2e-versions: hours'
@@ -54,7 +54,7 @@ help:
 	@echo "make page    the page of the kubectl plugin, with runs of the cluster, in browsers; ARGS='-args -pictures ../../docs' writes docs/page.png"
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the tests that differ most between versions, on a cluster with each of VERSIONS="1.34 tekton-1.0 ..."; ends the one that runs'
-	@echo 'make e2e-slow  the longest end-to-end tests, half an hour in all'
+	@echo 'make e2e-slow  the longest end-to-end tests, three quarters of an hour in all'
 	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
@@ -131,7 +131,7 @@ endef
 # With Loki as well, whose first build takes four to nine minutes on 2 cores.
 .PHONY: destinations
 destinations:
-	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki,jaeger . $(ARGS)
+	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki . $(ARGS)
 
 # The first time, it builds the proxies and agents of other projects, which takes minutes.
 # Vault's agent isn't built, because its licence isn't an open-source one: VAULT is the path of an
@@ -228,6 +228,8 @@ e2e-versions:
 # What waits for a kubelet's clock, and the longest of the others.
 .PHONY: e2e-slow
 e2e-slow: deploy fixtures
+	@$(with-browser)
+	@$(in-cluster) cd test/page && go test -vet=off -tags e2e,slow -count 1 -timeout 1h -run ClusterSurvivesTheJoining .
 	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 1h ./test/e2e -run 'TokenIsStored|AsItIsAgain|OutageOfAMinute|TwoHundred|$(longest)' $(ARGS)
 
 .PHONY: equality

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -117,19 +116,12 @@ func (l loki) requireFound(t *testing.T, line, query string) {
 }
 
 // commandsOf returns the console blocks of a page that a test is named to run.
-func commandsOf(t *testing.T, page, test string) (blocks []markdown.Block) {
+func commandsOf(t *testing.T, page, test string) []markdown.Block {
 	t.Helper()
 	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
-	all, err := markdown.Blocks(filepath.Join(top, filepath.FromSlash(page)))
+	blocks, err := markdown.BlocksFor(filepath.Join(top, filepath.FromSlash(page)), test)
 	require.NoError(t, err)
-	for _, block := range all {
-		if strings.Contains(block.NotRun, test) {
-			block.NotRun = ""
-			blocks = append(blocks, block)
-		}
-	}
-	require.NotEmpty(t, blocks, "%s in %s", test, page)
 	return blocks
 }
 

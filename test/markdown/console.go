@@ -73,6 +73,25 @@ func Blocks(file string) ([]Block, error) {
 	return r.blocks, r.forBlock()
 }
 
+// BlocksFor returns the console blocks of a page that one test runs, whose name is in the reason why
+// others don't.
+func BlocksFor(file, test string) (blocks []Block, err error) {
+	all, err := Blocks(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, block := range all {
+		if strings.Contains(block.NotRun, test) {
+			block.NotRun = ""
+			blocks = append(blocks, block)
+		}
+	}
+	if len(blocks) == 0 {
+		return nil, fmt.Errorf("looking for the commands that %s runs: %s has none", test, file)
+	}
+	return blocks, nil
+}
+
 const (
 	consoleFence = "```console"
 	fence        = "```"
@@ -103,6 +122,8 @@ func (r *reader) next() error {
 		r.mark.First = r.comment(runFirstMark)
 	case line == consoleFence:
 		return r.block()
+	case strings.TrimSpace(line) == consoleFence:
+		return r.wrong("a %s block that is indented, which no test would see: begin it in the first column", consoleFence)
 	case line != "" && !strings.HasPrefix(line, "<!--"):
 		if err := r.forBlock(); err != nil {
 			return err

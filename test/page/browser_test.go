@@ -164,12 +164,13 @@ func (b *browser) await(t *testing.T, expression string) {
 	require.NoError(t, err, expression)
 }
 
-// arrive is await while the browser may be leaving a page, and what is evaluated there fails.
+// arrive is await while the browser may be leaving a page, where what is evaluated fails, and a promise
+// may never be kept or broken.
 func (b *browser) arrive(t *testing.T, expression string) {
 	t.Helper()
 	for {
-		_, err := b.evaluate(whenever(expression))
-		if err == nil {
+		is, err := b.evaluate("String(Boolean(" + expression + "))")
+		if err == nil && is == "true" {
 			return
 		}
 		if b.Err() != nil {

@@ -107,6 +107,14 @@ func command(stdin, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// run runs a command, and returns what it prints to stdout.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := command("", name, args...)
+	require.NoError(t, err)
+	return out
+}
+
 // kubectl runs a command of kubectl in the namespace.
 func (of *tenant) kubectl(stdin string, args ...string) (string, error) {
 	return command(stdin, "kubectl", append([]string{"-n", of.namespace}, args...)...)

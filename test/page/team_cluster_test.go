@@ -72,9 +72,7 @@ const operatorsTraces = "https://traces.example/{traceID}"
 func servesTheTeam(t *testing.T) *pagetest.Proxy {
 	t.Helper()
 	shell := func(script string) string {
-		out, err := command("", "bash", "-ec", "cd ../.. && "+script)
-		require.NoError(t, err)
-		return out
+		return run(t, "bash", "-ec", "cd ../.. && "+script)
 	}
 	const rolledOut = "kubectl -n " + endpoint.Namespace + " rollout status deployment/logs --timeout=2m"
 	t.Cleanup(func() {
@@ -86,7 +84,7 @@ func servesTheTeam(t *testing.T) *pagetest.Proxy {
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(bundle))
-	address := forwarded(t, "service/page", "443")
+	address := forwarded(t, endpoint.Namespace, "service/page", ":443")
 	return pagetest.BehindAProxy(t, &url.URL{Scheme: "https", Host: "page." + endpoint.Namespace + ".svc"}, &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots},
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -95,11 +93,11 @@ func servesTheTeam(t *testing.T) *pagetest.Proxy {
 	})
 }
 
-// forwarded returns an address of this machine that leads to a port in the namespace of the log service
-// until the end of the test.
-func forwarded(t *testing.T, what, port string) string {
+// forwarded returns an address of this machine that leads to a port in a namespace until the end of the
+// test. The ports are LOCAL:REMOTE, or :REMOTE for any local one.
+func forwarded(t *testing.T, namespace, what, ports string) string {
 	t.Helper()
-	forward := exec.CommandContext(t.Context(), "kubectl", "-n", endpoint.Namespace, "port-forward", "--address", "127.0.0.1", what, ":"+port)
+	forward := exec.CommandContext(t.Context(), "kubectl", "-n", namespace, "port-forward", "--address", "127.0.0.1", what, ports)
 	out, err := forward.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, forward.Start())
