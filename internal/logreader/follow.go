@@ -112,19 +112,13 @@ func (f *follower) run(ctx context.Context) error {
 
 // end returns the error for a target that has ended.
 func (f *follower) end(ctx context.Context) error {
-	pods, err := f.pods(ctx, f.Options)
+	l, err := f.listing(ctx, f.Options)
 	if err != nil {
 		return err
 	}
-	all, more, err := f.list(ctx, f.Options)
+	lost, err := f.lostRuns(ctx, f.Options, l)
 	if err != nil {
 		return err
-	}
-	var lost []endedRun
-	if !more {
-		if lost, err = f.lostRuns(ctx, f.Options, pods, all); err != nil {
-			return err
-		}
 	}
 	if len(f.known)+len(lost) == 0 {
 		return f.noLogsError(ctx, f.Options)

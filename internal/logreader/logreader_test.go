@@ -58,6 +58,7 @@ type cluster struct {
 	client *Client
 
 	service *api.Server
+	server  *httptest.Server
 
 	mu    sync.Mutex
 	phase string // of all pods
@@ -71,10 +72,11 @@ type cluster struct {
 	labels map[string]labels.Set
 	// workloads are other objects, as JSON, by their paths.
 	workloads map[string]string
-	gone      bool // no pod exists
-	forbidden bool // the user may not get pods
-	ill       bool // the API server fails to return pods
-	cuts      int  // so many answers are cut after their first bytes
+	gone      bool     // no pod exists
+	forbidden bool     // the user may not get pods
+	ill       bool     // the API server fails to return pods
+	cuts      int      // so many answers are cut after their first bytes
+	asked     []string // the paths of all requests, in their order
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -87,6 +89,7 @@ func newCluster(t *testing.T) *cluster {
 	service := replica.Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
+		c.asked = append(c.asked, r.URL.Path)
 		gone, forbidden, ill, cut := c.gone, c.forbidden, c.ill, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
 		if cut {
 			c.cuts--
@@ -124,7 +127,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c.client = clientOf(t, server.URL)
+	c.server, c.client = server, clientOf(t, server.URL)
 	return c
 }
 

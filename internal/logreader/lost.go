@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,18 +161,41 @@ func (c *Client) podSelector(ctx context.Context, t target.Target) (string, erro
 	return objects.SelectorOf(t, &w)
 }
 
-// lostRuns returns the selected runs of pods of which the log service has nothing, or no byte.
-// What it has is all that it lists, after the pods were listed. A container that prints nothing
+// A listing is what is known of a target: the pods that exist, and then the streams that the log
+// service has. In this order, all is listed that an ended container has sent.
+type listing struct {
+	pods    []podObject
+	errPods error // why they aren't known
+	streams []Stream
+	more    bool // the log service has others
+}
+
+// listing lists the pods and the streams of a target. Without an answer of the API server, it asks
+// for nothing else.
+func (c *Client) listing(ctx context.Context, o Options) (l listing, err error) {
+	l.pods, l.errPods = c.pods(ctx, o)
+	if _, is := errors.AsType[*url.Error](l.errPods); is {
+		return l, l.errPods
+	}
+	l.streams, l.more, err = c.list(ctx, o)
+	return l, err
+}
+
+// lostRuns returns the selected runs of which the log service has nothing, or no byte. It is unknown
+// which these are if the service has more streams than are listed. A container that prints nothing
 // has at least events there.
-func (c *Client) lostRuns(ctx context.Context, o Options, pods []podObject, all []Stream) (lost []endedRun, err error) {
-	for _, p := range pods {
+func (c *Client) lostRuns(ctx context.Context, o Options, l listing) (lost []endedRun, err error) {
+	if l.errPods != nil || l.more {
+		return nil, l.errPods
+	}
+	for _, p := range l.pods {
 		for _, run := range p.endedRuns() {
-			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && o.Printer.overlaps(run.began, run.ended) && !slices.ContainsFunc(all, run.isOf) {
+			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && o.Printer.overlaps(run.began, run.ended) && !slices.ContainsFunc(l.streams, run.isOf) {
 				lost = append(lost, run)
 			}
 		}
 	}
-	empty, err := c.emptyRuns(ctx, o, all)
+	empty, err := c.emptyRuns(ctx, o, l.streams)
 	return append(lost, empty...), err
 }
 

@@ -184,6 +184,28 @@ func TestLogsArePrintedBeforeTheErrorThatPodsAreUnknown(t *testing.T) {
 	require.ErrorContains(t, err, "asking for the pods of pod/p")
 }
 
+// A container that ends after the pods were listed has sent its output before the streams are.
+func TestThePodsAreListedOnceAndThenTheStreamsOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.end(c.stream("p", "main", start(0), "stdout", "x\n"), 2)
+	_, err := c.printed("p", nil)
+	require.NoError(t, err)
+	const pod, logs = "/api/v1/namespaces/tenant/pods/p", "/apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs"
+	require.Equal(t, []string{pod, logs}, c.asked[:2])
+	require.NotContains(t, c.asked[2:], pod)
+	require.NotContains(t, c.asked[2:], logs)
+}
+
+func TestWithoutAnAnswerOfTheAPIServerNothingElseIsAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.server.Close()
+	_, err := c.printed("p", nil)
+	require.ErrorContains(t, err, "asking for the pods of pod/p")
+	require.NotContains(t, err.Error(), "logs.entrypointer.dev")
+}
+
 func TestWithoutLogsTheErrorSaysThatTheServiceMayNotHaveBeenReached(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

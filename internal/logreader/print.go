@@ -60,20 +60,15 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 	if o.Follow {
 		return newFollower(c, o).run(ctx)
 	}
-	// The pods come first, so that all is listed that an ended container has sent.
-	pods, errLost := c.pods(ctx, o)
-	all, more, err := c.list(ctx, o)
+	l, err := c.listing(ctx, o)
 	if err != nil {
 		return err
 	}
-	var lost []endedRun
-	if errLost == nil && !more {
-		lost, errLost = c.lostRuns(ctx, o, pods, all)
-	}
-	streams, err := c.choose(ctx, o, all, more)
+	streams, err := c.choose(ctx, o, l.streams, l.more)
 	if err != nil {
 		return err
 	}
+	lost, errLost := c.lostRuns(ctx, o, l)
 	switch {
 	case len(streams) > 0:
 		err = newMerger(c, o, streams).run(ctx)
@@ -114,9 +109,10 @@ func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 	return c.choose(ctx, o, all, more)
 }
 
-// choose returns the selected ones of the streams that were listed, in their order, and warns if
-// there are more than these.
-func (c *Client) choose(ctx context.Context, o Options, all []Stream, more bool) (_ []Stream, err error) {
+// choose returns the selected ones of the listed streams, sorted as streams does. more says that the
+// service has others, of which choose warns.
+func (c *Client) choose(ctx context.Context, o Options, listed []Stream, more bool) (_ []Stream, err error) {
+	all := slices.Clone(listed)
 	if more {
 		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only the latest ones follow.\n", o.whose())
 	}
