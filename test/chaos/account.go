@@ -40,6 +40,7 @@ type side struct {
 	retried   int
 	unwrapped int
 	runs      int // TaskRuns that failed
+	byPolicy  int // those that the API server has wrapped
 	lost      int // pods that were accepted, and failed or never ran
 	late      int
 	longest   time.Duration // until a container ran
@@ -136,6 +137,9 @@ func (s *side) count(a *attempt, kills []time.Time) {
 	if a.optedIn() && a.unwrapped {
 		s.unwrapped++
 	}
+	if a.byPolicy {
+		s.byPolicy++
+	}
 	if start := a.start(); start > 0 {
 		s.longest = max(s.longest, start)
 		if start > late && a.refusal == "" && a.failure == "" {
@@ -189,6 +193,9 @@ func (s *side) counterOfRefusal(a *attempt) *int {
 
 // countLines reads the output of what ran at the log service.
 func (e *environment) countLines(ctx context.Context, l *load, s *side) error {
+	if e.unlogged {
+		return nil
+	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)

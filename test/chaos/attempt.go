@@ -77,6 +77,7 @@ type attempt struct {
 	pod     string // its name, "" as long as none was seen
 	// wrapped and unwrapped are about its pod.
 	wrapped, unwrapped bool
+	byPolicy           bool          // the API server has wrapped it, in place of an injector
 	started            time.Duration // until its container ran, 0 as long as it doesn't
 	// done says that it has done what it is for, failure why it never will. A pod is gone
 	// when it isn't listed any more.
@@ -145,6 +146,7 @@ func isMain(name string) bool { return strings.TrimPrefix(name, "step-") == "mai
 func (a *attempt) see(p *corev1.Pod) {
 	a.pod = p.Name
 	a.seeWrapping(p)
+	a.byPolicy = p.Annotations[pod.StatusAnnotation] == pod.InjectedByPolicy
 	for _, s := range p.Status.ContainerStatuses {
 		if !isMain(s.Name) || a.started > 0 {
 			continue

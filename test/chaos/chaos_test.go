@@ -244,6 +244,19 @@ func TestWhatIsDueIsNoProblemAndElseItIs(t *testing.T) {
 	require.Len(t, byTag.problems(), 1, "other pods don't need the registry")
 }
 
+func TestTaskRunsThatFailAreNeverDueWhereTheAPIServerWrapsThem(t *testing.T) {
+	r := row{faults: []fault{{name: "gone", refusals: true, taskRuns: true}}, optedIn: side{refused: 1, byPolicy: 1}}
+	require.Empty(t, r.problems())
+	r.optedIn.runs = 1
+	require.Len(t, r.problems(), 1)
+	r.optedIn = side{}
+	require.Len(t, r.problems(), 1, "no TaskRun has shown that they run")
+	a := goodOne(aTaskRun, asking, 0)
+	a.see(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pod.StatusAnnotation: pod.InjectedByPolicy}}})
+	r.optedIn.count(a, nil)
+	require.Empty(t, r.problems())
+}
+
 func TestTheSeedChoosesThePairs(t *testing.T) {
 	of := func(seed uint64) (all []string) {
 		for _, d := range drills(options{faults: faults, pairs: 20, seed: seed}) {

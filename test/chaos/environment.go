@@ -29,14 +29,18 @@ type environment struct {
 	plugin    framework.Plugin
 	workers   int         // nodes on which pods run
 	kills     []time.Time // of an injector while others run, by the drill
+	unlogged  bool        // no output is sent to the log service
 	// The manifests of this release's injector and of the other one, and its copier.
 	ownRelease, otherRelease, otherCopier string
 }
 
+// logsAnnotation says what becomes of the output of a namespace.
+const logsAnnotation = "entrypointer.dev/logs"
+
 // annotations are those of the namespaces.
 var annotations = [3]map[string]string{
-	asking: {pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"},
-	all:    {pod.InjectAnnotation: "all", "entrypointer.dev/logs": "stream"},
+	asking: {pod.InjectAnnotation: "true", logsAnnotation: "stream"},
+	all:    {pod.InjectAnnotation: "all", logsAnnotation: "stream"},
 	plain:  nil,
 }
 

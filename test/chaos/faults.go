@@ -24,6 +24,8 @@ type fault struct {
 	name, what string
 	// refusals of pods that must be wrapped are due, because no injector can be asked.
 	refusals bool
+	// taskRuns run all the same, wrapped by the API server, where refusals are due.
+	taskRuns bool
 	// cut requests are due: those that an injector is answering when it is killed, or that reach
 	// it before the Service has dropped it.
 	cut bool
@@ -52,10 +54,15 @@ func (f fault) part() string {
 	return part
 }
 
+// failedTaskRuns says whether TaskRuns that failed are due.
+func (f fault) failedTaskRuns() bool { return f.refusals && !f.taskRuns || f.cut || f.everybody }
+
 // faults are all, in the order in which they happen. The last one installs the product anew.
 var faults = []fault{
 	{name: "none", what: "nothing fails"},
 	{name: "injectors-killed", what: "all injectors are killed at once", refusals: true, inject: killInjectors},
+	{name: "injectors-gone", what: "the injectors are scaled to zero, and later up again", refusals: true, inject: removeInjectors},
+	{name: "injectors-gone-outage", what: "the injectors are scaled to zero, and later up again, while `config/outage` is installed and the namespaces have no options", refusals: true, taskRuns: true, stage: installOutage, inject: removeInjectors},
 	{name: "injectors-one-by-one", what: "one injector is killed after the other", cut: true, inject: killInjectorsInTurn},
 	{name: "injectors-evicted", what: "the injectors are evicted, as by a drain of their nodes, which are cordoned if there are several", long: true, inject: evictInjectors},
 	{name: "leader-killed", what: "the leader among the injectors is killed when it has granted rights in some of many new namespaces", cut: true, stage: tidyUpAfterLeader, inject: killLeader, settled: requireGrants},

@@ -39,6 +39,7 @@ func (r row) any(of func(fault) bool) bool { return slices.ContainsFunc(r.faults
 // due are what users have to expect.
 func (r row) due() (due fault) {
 	for _, f := range r.faults {
+		due.taskRuns = due.taskRuns || f.taskRuns
 		due.refusals, due.lookups = due.refusals || f.refusals, due.lookups || f.lookups || f.refusals || f.everybody
 		due.unwrapped, due.everybody, due.cut = due.unwrapped || f.unwrapped, due.everybody || f.everybody, due.cut || f.cut
 	}
@@ -61,7 +62,8 @@ func (r row) problems() (missed []string) {
 	add(in.refused+in.retried > 0 && !due.refusals, "%d requests and %d pods of controllers were refused", in.refused, in.retried)
 	add(in.lookups > 0 && !due.lookups, "%d pods were refused whose image is looked up by tag", in.lookups)
 	add(in.missing > 0, "%d lines of output are missing without account", in.missing)
-	add(in.runs > 0 && !due.refusals && !due.cut && !due.everybody, "%d TaskRuns failed", in.runs)
+	add(in.runs > 0 && !due.failedTaskRuns(), "%d TaskRuns failed", in.runs)
+	add(due.taskRuns && in.byPolicy == 0, "no TaskRun was wrapped by the API server")
 	add(in.lost > 0 && !due.everybody, "%d pods were lost", in.lost)
 	add(in.unanswered > 0 && !due.everybody, "%d requests weren't answered", in.unanswered)
 	add(out.refused+out.lookups+out.retried > 0, "outside, %d requests and %d pods of controllers were refused", out.refused+out.lookups, out.retried)
@@ -81,8 +83,8 @@ func (r row) String() string {
 		name string
 		side
 	}{{"opted in", r.optedIn}, {"others", r.others}} {
-		fmt.Fprintf(&b, "  %-8s %d objects, %d dry runs: refused %d, lookups %d, of controllers %d, unanswered %d, unwrapped %d, TaskRuns failed %d, lost %d, late %d (%v), lines missing %d, marked %d\n",
-			s.name, s.objects, s.dryRuns, s.refused, s.lookups, s.retried, s.unanswered, s.unwrapped, s.runs, s.lost, s.late, s.longest.Round(time.Second), s.missing, s.marked)
+		fmt.Fprintf(&b, "  %-8s %d objects, %d dry runs: refused %d, lookups %d, of controllers %d, unanswered %d, unwrapped %d, TaskRuns failed %d, by policy %d, lost %d, late %d (%v), lines missing %d, marked %d\n",
+			s.name, s.objects, s.dryRuns, s.refused, s.lookups, s.retried, s.unanswered, s.unwrapped, s.runs, s.byPolicy, s.lost, s.late, s.longest.Round(time.Second), s.missing, s.marked)
 		for _, example := range s.examples {
 			fmt.Fprintf(&b, "    %s\n", example)
 		}
@@ -135,7 +137,7 @@ var columns = []column{
 		}
 		return strconv.Itoa(r.optedIn.unwrapped)
 	}},
-	figure("TaskRuns failed", func(s side) int { return s.runs }, func(due fault) bool { return due.refusals || due.cut || due.everybody }),
+	figure("TaskRuns failed", func(s side) int { return s.runs }, fault.failedTaskRuns),
 	figure("lost", func(s side) int { return s.lost }, func(due fault) bool { return due.everybody }),
 	figure("late", func(s side) int { return s.late }, nil),
 	{"longest start", func(r row) string {
@@ -217,7 +219,7 @@ func renderFaults() string {
 	for _, f := range faults {
 		var due []string
 		for what, is := range map[string]bool{
-			"pods that must be wrapped are refused": f.refusals, "pods run unwrapped": f.unwrapped, "everybody notices": f.everybody,
+			"pods that must be wrapped are refused": f.refusals && !f.taskRuns, "pods that must be wrapped are refused, but for those of TaskRuns": f.taskRuns, "pods run unwrapped": f.unwrapped, "everybody notices": f.everybody,
 			"pods are refused whose image is looked up by its tag":                                                       f.lookups,
 			"pods are refused whose request is at the injector that is killed, or reaches it within " + dropped.String(): f.cut,
 		} {

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 
-	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
@@ -36,33 +35,9 @@ func installOutage(t *testing.T, namespace string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_, err := framework.Run(ctx, "ko", "delete", "--ignore-not-found", "-f", "config/outage")
-		require.NoError(t, err)
+		require.NoError(t, framework.RemoveOutage(ctx))
 	})
-	_, err = framework.Run(t.Context(), "ko", "apply", "-f", "config/outage")
-	require.NoError(t, err)
-	eventually(t, time.Minute, "pods of TaskRuns to be marked", func() error {
-		made, err := wouldBecome(t, namespace, stepPod(t))
-		if err == nil && made.Annotations[pod.MayWaitAnnotation] == "" {
-			err = fmt.Errorf("one has the annotations %v", made.Annotations)
-		}
-		return err
-	})
-	eventually(t, time.Minute, "the injector to say how to wrap plain pods", func() error {
-		says, err := cluster.Kube.CoreV1().Namespaces().Get(t.Context(), framework.SystemNamespace, metav1.GetOptions{})
-		if err == nil && says.Annotations[config.OutageAnnotation] == "" {
-			err = fmt.Errorf("it says %v", says.Annotations)
-		}
-		return err
-	})
-}
-
-// stepPod looks like the pod of a TaskRun, and can't be wrapped without the injector.
-func stepPod(t *testing.T) *corev1.Pod {
-	t.Helper()
-	p := plainPod("step", busybox(t, "step-only", "true"))
-	p.Labels = map[string]string{"tekton.dev/taskRun": "any"}
-	return p
+	require.NoError(t, cluster.InstallOutage(t.Context(), namespace, image(t, "busybox:1.37")))
 }
 
 // waitUntilWaiting returns when a TaskRun waits as after an exceeded quota.
@@ -123,7 +98,7 @@ func TestInAnOutageTaskRunsWaitAndAreWrappedOnceTheInjectorIsBack(t *testing.T) 
 	waitUntilWaiting(t, namespace, "waits")
 	waitUntilWaiting(t, namespace, "three-first")
 
-	forged := stepPod(t)
+	forged := framework.StepPod(image(t, "busybox:1.37"))
 	forged.Annotations = map[string]string{pod.StatusAnnotation: "Injected by init-container", pod.MayWaitAnnotation: "true", "entrypointer.dev/timeout": "1h"}
 	_, err = wouldBecome(t, namespace, forged)
 	require.ErrorContains(t, err, "exceeded quota")
