@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"strconv"
 	"testing"
 	"time"
@@ -144,7 +145,9 @@ func TestAFailedRunIsFoundInLokiAndDeletedInBothPlaces(t *testing.T) {
 	nightly.Annotations = map[string]string{"tekton.dev/taskrunSpanContext": `{"traceparent":"00-` + trace + `-b7ad6b7169203331-01"}`}
 	failed, _ := runTask(t, namespace, nightly)
 	require.Equal(t, corev1.ConditionFalse, failed.Succeeded)
-	runTask(t, namespace, taskRun("daily", step("echo all is well")))
+	daily := taskRun("daily", step("echo all is well"))
+	daily.Annotations = map[string]string{"entrypointer.dev/trace": "true"} // and Tekton doesn't trace
+	_, ofDaily := runTask(t, namespace, daily)
 	for _, name := range []string{"nightly", "daily"} {
 		require.NoError(t, cluster.Tekton.TektonV1().TaskRuns(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 		waitUntilPodIsGone(t, namespace, name+"-pod")
@@ -153,10 +156,11 @@ func TestAFailedRunIsFoundInLokiAndDeletedInBothPlaces(t *testing.T) {
 	kubectl.reads(t, jane, "taskrun/nightly", "-n", namespace, "--list")
 	kubectl.reads(t, jane, secret, "-n", namespace, "--grep", "hunter[0-9]")
 	of := func(filter string) string { return fmt.Sprintf(`{k8s_namespace_name=%q} | %s`, namespace, filter) }
-	byName, byTrace, ofDaily := of(`cicd_pipeline_task_run_id="nightly"`), of(`trace_id="`+trace+`"`), of(`cicd_pipeline_task_run_id="daily"`)
+	byName, byTrace, good := of(`cicd_pipeline_task_run_id="nightly"`), of(`trace_id="`+trace+`"`), of(`cicd_pipeline_task_run_id="daily"`)
 	destination.requireFound(t, secret, byName)
 	destination.requireFound(t, secret, byTrace)
-	destination.requireFound(t, "all is well", ofDaily)
+	destination.requireFound(t, "all is well", good)
+	destination.requireFound(t, "all is well", of(`trace_id="`+strings.ReplaceAll(ofDaily.Labels["tekton.dev/taskRunUID"], "-", "")+`"`))
 
 	text, err := kubectl.changes(t, os.Getenv("KUBECONFIG"), "delete-logs", "-n", namespace, "taskrun/nightly")
 	require.NoError(t, err, text)
@@ -177,6 +181,6 @@ func TestAFailedRunIsFoundInLokiAndDeletedInBothPlaces(t *testing.T) {
 	lines, err := destination.finds(byTrace)
 	require.NoError(t, err)
 	require.Empty(t, lines)
-	destination.requireFound(t, "all is well", ofDaily)
+	destination.requireFound(t, "all is well", good)
 	kubectl.reads(t, jane, "all is well", "-n", namespace, "taskrun/daily")
 }

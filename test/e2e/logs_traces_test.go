@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -25,10 +24,13 @@ import (
 	"github.com/stretchr/testify/require"
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"knative.dev/pkg/apis"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
@@ -39,8 +41,8 @@ import (
 // spansComeWithin bounds how long after the end of a run its spans are all there.
 const spansComeWithin = 4 * time.Minute
 
-// pictures is a folder for a drawing of the trace. Of Jaeger's own page, its module has a
-// placeholder.
+// pictures is a folder for a drawing of the trace. Jaeger's module has a placeholder in the place of
+// its page, so that can't be pictured.
 var pictures = flag.String("pictures", "", "write trace.svg, the trace that Jaeger has, to this folder")
 
 // A jaeger is a Jaeger of the cluster.
@@ -111,10 +113,12 @@ func (s jaegerSpan) parent() string {
 	return ""
 }
 
+// end returns when a span ended.
+func (s jaegerSpan) end() int64 { return s.StartTime + s.Duration }
+
 // attributes returns those attributes of a span and of its resource that a test asks for.
-func (s jaegerSpan) attributes(keys iter.Seq[string]) map[string]string {
+func (s jaegerSpan) attributes(asked []string) map[string]string {
 	found := map[string]string{}
-	asked := slices.Collect(keys)
 	for _, tag := range slices.Concat(s.Tags, s.resource) {
 		if slices.Contains(asked, tag.Key) {
 			found[tag.Key] = fmt.Sprint(tag.Value)
@@ -165,7 +169,7 @@ func draw(t *testing.T, spans []jaegerSpan) {
 			Start: time.UnixMicro(s.StartTime), Took: time.Duration(s.Duration) * time.Microsecond,
 		})
 	}
-	drawing, err := tracedrawing.Draw("The trace of a PipelineRun: its tasks, the steps of each, and in each step the wait for its turn, a hook and the run of its command", drawn)
+	drawing, err := tracedrawing.Draw("The trace of a PipelineRun: its tasks, the steps of each, and in each step the wait for its turn and the run of its command, with a hook in one of them", drawn)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(*pictures, "trace.svg"), drawing, 0o644))
 }
@@ -217,7 +221,7 @@ func sequence(t *testing.T) *pipelinev1.PipelineSpec {
 		}
 		return pipelinev1.PipelineTask{Name: name, RunAfter: after, TaskSpec: &pipelinev1.EmbeddedTask{
 			Metadata: pipelinev1.PipelineTaskMetadata{Annotations: annotations},
-			TaskSpec: pipelinev1.TaskSpec{Steps: []pipelinev1.Step{step("first", "sleep 0.5"), step("second", last)}},
+			TaskSpec: pipelinev1.TaskSpec{Steps: []pipelinev1.Step{step("first", "echo $TRACEPARENT; sleep 0.5"), step("second", last)}},
 		}}
 	}
 	return &pipelinev1.PipelineSpec{Tasks: []pipelinev1.PipelineTask{
@@ -228,8 +232,8 @@ func sequence(t *testing.T) *pipelinev1.PipelineSpec {
 }
 
 // spansOfSequence returns the spans of such a run that Tekton doesn't trace, each with
-// attributes of it and of its resource.
-func spansOfSequence(namespace, run string) map[string]map[string]string {
+// attributes of it and of its resource. reason is that of the TaskRun that failed.
+func spansOfSequence(namespace, run, reason string) map[string]map[string]string {
 	want := map[string]map[string]string{"RUN": {
 		"cicd.pipeline.action.name": "RUN", "cicd.pipeline.name": run, "cicd.pipeline.run.id": run, "cicd.pipeline.result": "failure",
 		"error.type": "Failed", "span.kind": "server", "service.name": run, "k8s.namespace.name": namespace,
@@ -245,7 +249,7 @@ func spansOfSequence(namespace, run string) map[string]map[string]string {
 				want[path]["cicd.pipeline.task.run.result"], want[path]["error.type"] = "failure", reason
 			}
 		}
-		add(path, task, taskRun, "StepFailed", task == "push")
+		add(path, task, taskRun, reason, task == "push")
 		for _, step := range []string{"first", "second"} {
 			isLast := task == "push" && step == "second"
 			container, path := "step-"+step, path+"/"+step
@@ -262,9 +266,27 @@ func spansOfSequence(namespace, run string) map[string]map[string]string {
 	return want
 }
 
-// sameSpans compares spans with those that are wanted. That a first step waits is as it comes.
-func sameSpans(spans []jaegerSpan, want map[string]map[string]string) error {
-	found := map[string]jaegerSpan{}
+// traceOf returns the id of the trace that begins with an object.
+func traceOf(uid types.UID) string { return strings.ReplaceAll(string(uid), "-", "") }
+
+// waitFor waits until a trace has the spans that are wanted, with their attributes, and returns all of
+// its spans by their paths.
+func (j jaeger) waitFor(t *testing.T, id string, want map[string]map[string]string) (found map[string]jaegerSpan) {
+	t.Helper()
+	eventually(t, spansComeWithin, "the spans of trace "+id, func() error {
+		spans, err := j.trace(id)
+		if err == nil {
+			found, err = sameSpans(spans, want)
+		}
+		return err
+	})
+	return found
+}
+
+// sameSpans compares spans with those that are wanted, and returns them by their paths. That a first
+// step waits is as it comes.
+func sameSpans(spans []jaegerSpan, want map[string]map[string]string) (found map[string]jaegerSpan, err error) {
+	found = map[string]jaegerSpan{}
 	var wrong []string
 	for at, path := range pathsOf(spans) {
 		if _, is := want[path]; !is && !strings.HasSuffix(path, "/first/wait") || found[path].SpanID != "" {
@@ -274,15 +296,20 @@ func sameSpans(spans []jaegerSpan, want map[string]map[string]string) error {
 	}
 	for path, attributes := range want {
 		span, is := found[path]
-		if got := span.attributes(maps.Keys(attributes)); !is || !maps.Equal(got, attributes) {
+		// Those that are fine have no error.
+		if got := span.attributes(append(slices.Collect(maps.Keys(attributes)), "error.type")); !is || !maps.Equal(got, attributes) {
 			wrong = append(wrong, fmt.Sprintf("%s has %v, not %v", path, got, attributes))
+		}
+		above := path[:max(0, strings.LastIndex(path, "/"))]
+		if parent, is := found[above]; is && (span.StartTime < parent.StartTime || span.end() > parent.end()) {
+			wrong = append(wrong, fmt.Sprintf("%s lasts from %d to %d, beyond %s", path, span.StartTime, span.end(), above))
 		}
 	}
 	slices.Sort(wrong)
 	if len(wrong) > 0 {
-		return errors.New(strings.Join(wrong, "\n"))
+		return nil, errors.New(strings.Join(wrong, "\n"))
 	}
-	return nil
+	return found, nil
 }
 
 // It takes the log service and the tracing of the whole cluster, so it isn't parallel. Building
@@ -291,7 +318,7 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 	servers := plainNamespace(t)
 	destination := startJaeger(t, servers)
 	collector := startCollector(t, servers, destination.inside)
-	namespace := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream", "entrypointer.dev/trace": "true"}).Name
+	namespace := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee", "entrypointer.dev/trace": "true"}).Name
 	shell := markdown.Shell{Environment: os.Environ()}
 	require.NoError(t, shell.Run(t.Context(), commandsOf(t, "docs/exporting-logs.md", t.Name())))
 	t.Cleanup(func() {
@@ -314,33 +341,54 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 		return ran
 	}
 
-	id := strings.ReplaceAll(string(run("untraced").UID), "-", "")
-	eventually(t, spansComeWithin, "the spans of a run that Tekton doesn't trace", func() error {
-		spans, err := destination.trace(id)
-		if err != nil {
-			return err
-		}
-		return sameSpans(spans, spansOfSequence(namespace, "untraced"))
-	})
+	// Work of other kinds has a trace of its own each.
+	alone := taskRun("alone", pipelinev1.TaskSpec{Steps: []pipelinev1.Step{{Name: "only", Image: image(t, "busybox:1.37"), Command: []string{"true"}}}})
+	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), alone, metav1.CreateOptions{})
+	require.NoError(t, err)
+	job, err := cluster.Kube.BatchV1().Jobs(namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "nightly"},
+		Spec:       batchv1.JobSpec{Template: template(askingPod("nightly", busybox(t, "main", "true")))},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	id := traceOf(run("untraced").UID)
+	failed, err := cluster.WaitForTaskRun(t.Context(), namespace, "untraced-push")
+	require.NoError(t, err)
+	spans := destination.waitFor(t, id, spansOfSequence(namespace, "untraced", failed.Status.GetCondition(apis.ConditionSucceeded).Reason))
+	first := spans["RUN/lint/first"]
+	require.Equal(t, "00-"+id+"-"+first.SpanID+"-01\n", logs(t, namespace, "untraced-lint-pod", "step-first"), "what the command continues is its step")
 	if *pictures != "" {
-		spans, err := destination.trace(id)
-		require.NoError(t, err)
-		draw(t, spans)
+		draw(t, slices.Collect(maps.Values(spans)))
 	}
+	ran, err := cluster.WaitForTaskRun(t.Context(), namespace, "alone")
+	require.NoError(t, err)
+	destination.waitFor(t, traceOf(ran.UID), map[string]map[string]string{
+		"alone":          {"cicd.pipeline.task.run.id": "alone", "cicd.pipeline.task.run.result": "success", "k8s.namespace.name": namespace},
+		"alone/only":     {"cicd.pipeline.task.run.id": "alone/step-only", "k8s.pod.name": "alone-pod"},
+		"alone/only/run": {"process.exit.code": "0"},
+	})
+	destination.waitFor(t, traceOf(job.UID), map[string]map[string]string{
+		"main":     {"k8s.job.name": "nightly", "k8s.container.name": "main", "process.exit.code": "0"},
+		"main/run": {"process.command": "true", "process.exit.code": "0"},
+	})
 
 	tektonTraces(t, destination.inside+"/v1/traces")
 	var traced string
+	above := map[string]string{} // the span of each TaskRun that Tekton passes on
 	eventually(t, time.Minute, "Tekton to trace", func() error {
 		ran := run(fmt.Sprintf("traced-%d", time.Now().UnixNano()))
 		runs, err := cluster.Tekton.TektonV1().TaskRuns(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "tekton.dev/pipelineRun=" + ran.Name})
 		if err != nil {
 			return err
 		}
-		var headers map[string]string
-		if err := json.Unmarshal([]byte(runs.Items[0].Annotations["tekton.dev/taskrunSpanContext"]), &headers); err != nil || headers["traceparent"] == "" {
-			return fmt.Errorf("the TaskRun has no trace: %w", err)
+		for _, of := range runs.Items {
+			var headers map[string]string
+			if err := json.Unmarshal([]byte(of.Annotations["tekton.dev/taskrunSpanContext"]), &headers); err != nil || headers["traceparent"] == "" {
+				return fmt.Errorf("TaskRun %q has no trace: %w", of.Name, err)
+			}
+			ids := strings.Split(headers["traceparent"], "-")
+			traced, above[of.Name] = ids[1], ids[2]
 		}
-		traced = strings.Split(headers["traceparent"], "-")[1]
 		return nil
 	})
 	eventually(t, spansComeWithin, "the spans of a run that Tekton traces", func() error {
@@ -349,15 +397,16 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 			return err
 		}
 		steps, paths := 0, pathsOf(spans)
-		for _, path := range paths {
-			isStep := strings.HasSuffix(path, "/first") || strings.HasSuffix(path, "/second")
+		for at, path := range paths {
+			require.NotContains(t, path, "RUN/", "the log service makes no spans that Tekton has")
 			if strings.HasPrefix(path, "?") {
 				return fmt.Errorf("%s has no parent", path)
 			}
-			if isStep && strings.Count(path, "/") > 0 {
+			const runID = "cicd.pipeline.task.run.id"
+			if taskRun, _, is := strings.Cut(spans[at].attributes([]string{runID})[runID], "/step-"); is {
+				require.Equal(t, above[taskRun], spans[at].parent(), path)
 				steps++
 			}
-			require.NotContains(t, path, "RUN/", "the log service makes no spans that Tekton has")
 		}
 		if steps != 6 {
 			return fmt.Errorf("there are %d steps below Tekton's spans among %q", steps, paths)

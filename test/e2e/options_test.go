@@ -171,6 +171,27 @@ func TestTheTraceOfAPodOfNobodysBeginsWithThePod(t *testing.T) {
 	require.Len(t, map[string]bool{both[1]: true, both[2]: true, other[1]: true}, 3, "each run is a span")
 }
 
+// TestATraceThatSomebodyBeganIsContinuedWithItsState has a pod with the annotation of Tekton's that
+// whoever creates it can write.
+func TestATraceThatSomebodyBeganIsContinuedWithItsState(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	const trace, own, tells = "0af7651916cd43dd8448eb211c80319c", "00-00000000000000000000000000000001-0000000000000002-01", `echo "$TRACEPARENT $TRACESTATE"`
+	author := busybox(t, "author", "sh", "-c", tells)
+	author.Env = []corev1.EnvVar{{Name: "TRACEPARENT", Value: own}, {Name: "TRACESTATE", Value: "own=1"}}
+	p := askingPod("traced", busybox(t, "main", "sh", "-c", tells), author)
+	p.Annotations["entrypointer.dev/trace"] = "true"
+	p.Annotations["before-start.entrypointer.dev/main"] = tells
+	p.Annotations["tekton.dev/pipelinerunSpanContext"] = `{"traceparent":"00-` + trace + `-b7ad6b7169203331-01","tracestate":"vendor=1"}`
+	createPod(t, namespace, p)
+	waitUntilDone(t, namespace, "traced")
+	said := regexp.MustCompile("^(00-" + trace + "-([0-9a-f]{16})-01 vendor=1\n)(.*\n)$").FindStringSubmatch(logs(t, namespace, "traced", "main"))
+	require.NotNil(t, said)
+	require.Equal(t, said[1], said[3], "the hook and the command are one run")
+	require.NotEqual(t, "b7ad6b7169203331", said[2], "the run is a span below it")
+	require.Equal(t, own+" own=1\n", logs(t, namespace, "traced", "author"))
+}
+
 func TestHooksRunBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	namespace := optionExample(t, "hooks")

@@ -73,8 +73,8 @@ func Blocks(file string) ([]Block, error) {
 	return r.blocks, r.forBlock()
 }
 
-// BlocksFor returns the console blocks of a page that one test runs, whose name is in the reason why
-// others don't.
+// BlocksFor returns the console blocks of a page that the named test runs by itself: the reason why
+// no other test runs them has its name.
 func BlocksFor(file, test string) (blocks []Block, err error) {
 	all, err := Blocks(file)
 	if err != nil {

@@ -79,6 +79,17 @@ func TestABlockThatNobodyCouldRunIsWrong(t *testing.T) {
 	}
 }
 
+func TestATestFindsTheBlocksThatItRuns(t *testing.T) {
+	page := written(t, "<!-- not run: TestOne runs it -->\n~~~console\n$ one\n~~~\n\n~~~console\n$ two\n~~~\n\n<!-- not run: it needs a cloud -->\n~~~console\n$ three\n~~~\n")
+	blocks, err := BlocksFor(page, "TestOne")
+	require.NoError(t, err)
+	require.Len(t, blocks, 1)
+	require.Equal(t, "one", blocks[0].Commands[0].Text)
+	require.Empty(t, blocks[0].NotRun)
+	_, err = BlocksFor(page, "TestTwo")
+	require.ErrorContains(t, err, "looking for the commands that TestTwo runs")
+}
+
 // The pages' blocks that no test runs, so that another one is a decision.
 var notRun = map[string]int{
 	"CONTRIBUTING.md":                    1,

@@ -237,8 +237,7 @@ func (r *Run) resource(service, pipelineRun string) *resourcepb.Resource {
 }
 
 // The reasons of Tekton for runs that were cancelled, for those that took too long, and for those
-// whose steps failed: Tekton 1.15 tells them by StepFailed and StepOOM from other TaskRuns that
-// failed.
+// whose steps failed: Tekton 1.15 has StepFailed and StepOOM where earlier versions have Failed.
 var (
 	cancelled = []string{"TaskRunCancelled", "Cancelled", "PipelineRunCancelled", "CancelledRunFinally", "StoppedRunFinally", "PipelineRunStopping"}
 	timedOut  = []string{"TaskRunTimeout", "PipelineRunTimeout"}
