@@ -303,7 +303,7 @@ func TestATableIsMadeByTwoRuns(t *testing.T) {
 	again.began = began.AddDate(0, 0, 1)
 	first := merge("", []row{killed})
 	require.Contains(t, first, killed.line())
-	require.Contains(t, first, "\nNot run: `none`, `injectors-one-by-one`, ")
+	require.Contains(t, first, "\nNot run: `none`, `injectors-gone`, ")
 	second := merge(first, []row{again, none})
 	require.Equal(t, merge("", []row{none, again}), second, "in the order of the faults")
 	require.Contains(t, second, "| 2020-11-29, ")
