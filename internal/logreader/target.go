@@ -6,6 +6,7 @@ package logreader
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +61,9 @@ func (c *Client) targetState(ctx context.Context, t target.Target) (containerSta
 	return stateRuns, nil
 }
 
+// ErrForbidden says that the user may not read logs.
+var ErrForbidden = errors.New("forbidden")
+
 // explain adds to an error of a listing what to do about it.
 func (c *Client) explain(err error, o Options) error {
 	return c.explainList(err, fmt.Sprintf("listing the logs of %s in namespace %q", o.whose(), c.Namespace), o.Selector == nil && o.Target.LogLabel() == "")
@@ -73,9 +77,9 @@ func (c *Client) explainList(err error, what string, onePod bool) error {
 	case apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("%s: %w: the log service doesn't respond; see kubectl get apiservice %s.%s", what, err, endpoint.Version, endpoint.Group)
 	case apierrors.IsForbidden(err) && onePod:
-		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of this pod, such as by the ClusterRole view", what)
+		return fmt.Errorf("%s: %w: you need the right to get pods/log of this pod, such as by the ClusterRole view", what, ErrForbidden)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of all pods of the namespace, such as by the ClusterRole view", what)
+		return fmt.Errorf("%s: %w: you need the right to get pods/log of all pods of the namespace, such as by the ClusterRole view", what, ErrForbidden)
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}

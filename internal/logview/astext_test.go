@@ -6,11 +6,14 @@ package logview
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logreader"
 )
 
 func TestTheTextWaitsForWhatIsThere(t *testing.T) {
@@ -56,6 +59,9 @@ func TestTheTextSaysWhyItEnds(t *testing.T) {
 	w := failed.ask("/text")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Contains(t, w.Body.String(), "the log service is gone")
+
+	refused := serve(t, Options{}, prints(func(*printed) error { return fmt.Errorf("listing: %w", logreader.ErrForbidden) }))
+	require.Equal(t, http.StatusForbidden, refused.ask("/text").Code)
 
 	partly := serve(t, Options{}, prints(func(p *printed) error {
 		return errors.Join(p.Add(Line{Stream: stdout, Text: []byte("one")}), errors.New("the log service\nis gone"))

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrypointer/entrypointer/internal/logreader"
 	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
@@ -78,6 +79,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.As(err, &wrong):
 		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, logreader.ErrForbidden):
+		http.Error(w, err.Error(), http.StatusForbidden)
 	case errors.Is(err, errBusy):
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil && r.Context().Err() == nil:

@@ -134,12 +134,7 @@ func (s *side) count(a *attempt, kills []time.Time) {
 	} else {
 		s.objects++
 	}
-	if a.optedIn() && a.unwrapped {
-		s.unwrapped++
-	}
-	if a.byPolicy {
-		s.byPolicy++
-	}
+	s.countWrapping(a)
 	if start := a.start(); start > 0 {
 		s.longest = max(s.longest, start)
 		if start > late && a.refusal == "" && a.failure == "" {
@@ -161,6 +156,15 @@ func (s *side) count(a *attempt, kills []time.Time) {
 		if *counter <= mostExamples {
 			s.examples = append(s.examples, fmt.Sprintf("%s %s at %s: %s", a.kind, a.name, a.at.Format(time.TimeOnly), bad))
 		}
+	}
+}
+
+func (s *side) countWrapping(a *attempt) {
+	if a.optedIn() && a.unwrapped {
+		s.unwrapped++
+	}
+	if a.byPolicy {
+		s.byPolicy++
 	}
 }
 

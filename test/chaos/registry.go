@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/test/framework"
 )
@@ -83,6 +84,32 @@ func (r *ownRegistry) push(repository string) error {
 
 // Close ends the registry.
 func (r *ownRegistry) Close() error { return r.server.Close() }
+
+// openings is how many pods have their image opened at the same time.
+const openings = 16
+
+// openEverywhere has all replicas of the injector open the image in the namespaces that opted in, as in
+// a cluster with much to do. API servers send a request that comes while all connections are used over
+// another one, to any replica.
+func openEverywhere(ctx context.Context, e *environment) (healer, error) {
+	as := misbehaviour(isSlow) // so that all are used
+	e.registry.behaviour.Store(&as)
+	defer e.registry.behaviour.Store(nil)
+	l := &load{environment: e}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range []place{asking, all} {
+		for n := range openings {
+			a := &attempt{kind: aDigest, place: p, name: fmt.Sprint("opens-", n)}
+			group.Go(func() error {
+				if l.create(ctx, a, nil); a.refusal != "" {
+					return fmt.Errorf("having the injectors open an image: %s", a.refusal)
+				}
+				return nil
+			})
+		}
+	}
+	return nil, group.Wait()
+}
 
 // behave has the registry misbehave until it heals.
 func behave(as misbehaviour) inject {
