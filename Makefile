@@ -54,7 +54,7 @@ help:
 	@echo "make page    the page of the kubectl plugin, with runs of the cluster, in browsers; ARGS='-args -pictures ../../docs' writes docs/page.png"
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the tests that differ most between versions, on a cluster with each of VERSIONS="1.34 tekton-1.0 ..."; ends the one that runs'
-	@echo 'make e2e-slow  the longest end-to-end tests, three quarters of an hour in all'
+	@echo 'make e2e-slow  the longest end-to-end tests, half an hour in all'
 	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
@@ -93,7 +93,7 @@ examples: deploy
 
 .PHONY: test test-all
 test: lint unit e2e-sample outage-sample scale-sample page-sample equality-sample chaos-sample e2e-release-sample
-test-all: lint unit destinations grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos scale-sample outage page e2e-slow equality e2e-release
+test-all: lint unit destinations grounds-arm64 grounds-cgroup2 neighbours stress e2e chaos scale-sample outage page page-slow e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -191,7 +191,7 @@ e2e: deploy fixtures
 	@command -v curl >/dev/null || hack/apt-get.sh curl
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 2h ./test/e2e $(ARGS)
 
-# The page with runs of the cluster, in browsers. One of its tests installs the log service with the
+# The page with runs of the cluster, in browsers. Two of its tests install the log service with the
 # page for a team, and in the end without.
 .PHONY: page
 page: deploy
@@ -202,6 +202,12 @@ page: deploy
 .PHONY: page-sample
 page-sample: ARGS = -run 'TheCommandShows|TheListHas|StartsOfAContainer|WhatContainersOf'
 page-sample: page
+
+# What waits for the log service to join objects, which takes a quarter of an hour.
+.PHONY: page-slow
+page-slow: deploy
+	@$(with-browser)
+	@$(in-cluster) cd test/page && go test -vet=off -tags e2e,slow -count 1 -timeout 1h -run ClusterSurvivesTheJoining . $(ARGS)
 
 # Tests of two to five minutes each, in which nothing else can run. Shorter tests have
 # parts of them: claims and upgrades, a replica of the log service that is replaced, an
@@ -228,8 +234,6 @@ e2e-versions:
 # What waits for a kubelet's clock, and the longest of the others.
 .PHONY: e2e-slow
 e2e-slow: deploy fixtures
-	@$(with-browser)
-	@$(in-cluster) cd test/page && go test -vet=off -tags e2e,slow -count 1 -timeout 1h -run ClusterSurvivesTheJoining .
 	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 1h ./test/e2e -run 'TokenIsStored|AsItIsAgain|OutageOfAMinute|TwoHundred|$(longest)' $(ARGS)
 
 .PHONY: equality

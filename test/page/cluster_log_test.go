@@ -43,8 +43,11 @@ func TestWhatContainersOfTheClusterPrintStaysText(t *testing.T) {
 		require.Contains(t, value[string](t, b, `document.title`), "pod/hostile in "+of.namespace)
 		require.Equal(t, "red", value[string](t, b, `document.querySelector(".log .f1").textContent`))
 		require.Equal(t, "stderr", value[string](t, b, rowOf("a warning")+`.querySelector(".k").textContent`))
+		require.True(t, value[bool](t, b, rowOf("last")+`.querySelector(".k") === null`), "it was printed to stdout")
 		require.False(t, value[bool](t, b, `[...document.querySelectorAll("main *")].some((element) => element.textContent.includes("correct-horse"))`))
 		require.Empty(t, violations(t, b, axe(t)))
+		b.requireNoViolationInTheDark(t)
+		b.requireKeys(t)
 
 		require.NotContains(t, lines, "inside 217", "the group is closed")
 		b.search(t, "inside 217")
@@ -63,6 +66,36 @@ func TestWhatContainersOfTheClusterPrintStaysText(t *testing.T) {
 		b.visit(t, link, `document.querySelector(".log .target .t")?.textContent === "inside 217"`)
 		require.Equal(t, link, value[string](t, b, `document.activeElement.href`), "the line has the focus")
 	})
+}
+
+// requireKeys presses the keys of the log of the pod hostile.
+func (b *browser) requireKeys(t *testing.T) {
+	t.Helper()
+	for _, key := range []struct{ key, name, effect string }{
+		{"w", "wrap", `[...document.querySelectorAll(".log .t")].find((line) => line.textContent.startsWith("wide ")).offsetHeight > 3 * ` + rowOf("last") + `.querySelector(".t").offsetHeight`},
+		{"t", "times", rowOf("last") + `.querySelector("time").offsetWidth > 0`},
+		{"u", "unfold", rowOf("inside 3") + ` !== undefined`},
+	} {
+		pressed := fmt.Sprintf(`document.querySelector("[data-switch=%s]").ariaPressed === "true"`, key.name)
+		is := value[bool](t, b, pressed)
+		require.Equal(t, is, value[bool](t, b, key.effect), key.name)
+		for range 2 {
+			is = !is
+			b.run(t, `document.querySelector(".scroller").focus()`)
+			b.keys(t, key.key)
+			b.await(t, fmt.Sprintf(`(%s) === %t && (%s) === %t`, pressed, is, key.effect, is))
+		}
+	}
+	b.write(t, "#log-search", "beside")
+	b.await(t, `document.querySelector(".found").textContent === "1 of 3"`)
+	b.keys(t, kb.Escape)
+	require.Equal(t, "scroller", value[string](t, b, `document.activeElement.className`))
+	for _, step := range []struct{ key, found, line string }{{"n", "2 of 3", "beside 2"}, {"n", "3 of 3", "beside 3"}, {"N", "2 of 3", "beside 2"}} {
+		b.keys(t, step.key)
+		b.await(t, fmt.Sprintf(`document.querySelector(".found").textContent === %q && document.querySelector(".log .current .t")?.textContent === %q`, step.found, step.line))
+	}
+	b.keys(t, "/")
+	require.Equal(t, "log-search", value[string](t, b, `document.activeElement.id`))
 }
 
 // TestALinkToALineOfTheClusterSurvivesADeletionOfOthers takes a link from the page of a Job, has the

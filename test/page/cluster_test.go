@@ -72,18 +72,19 @@ func newTenant() (*tenant, error) {
 			return nil, err
 		}
 	}
-	return of, of.serve()
+	of.page, err = of.serve()
+	return of, err
 }
 
-// serve runs the command that serves the page.
-func (of *tenant) serve() error {
-	ui := exec.Command(of.plugin, "ui", "-n", of.namespace, "--trace-url", tracesAt)
+// serve runs the command that serves a page, and returns the address of the list.
+func (of *tenant) serve(args ...string) (string, error) {
+	ui := exec.Command(of.plugin, append([]string{"ui", "-n", of.namespace, "--trace-url", tracesAt}, args...)...)
 	printed, err := ui.StdoutPipe()
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := ui.Start(); err != nil {
-		return err
+		return "", err
 	}
 	ends = append(ends, func() {
 		if err := errors.Join(ui.Process.Signal(syscall.SIGINT), ui.Wait()); err != nil {
@@ -91,9 +92,8 @@ func (of *tenant) serve() error {
 			os.Exit(1)
 		}
 	})
-	of.page, err = bufio.NewReader(printed).ReadString('\n')
-	of.page = strings.TrimSpace(of.page)
-	return err
+	address, err := bufio.NewReader(printed).ReadString('\n')
+	return strings.TrimSpace(address), err
 }
 
 // command runs a command, and returns what it prints to stdout.
@@ -162,19 +162,24 @@ func (of *tenant) create(file string, replacements ...string) error {
 // TestTheCommandShowsATaskRunOfTheCluster creates a TaskRun while the list is open, and watches it
 // come, run and end without a reload.
 func TestTheCommandShowsATaskRunOfTheCluster(t *testing.T) {
-	of, b := ofTheCluster(t), newChromium(t)
-	b.visit(t, of.page, `document.querySelector("h1")`)
-	require.NoError(t, of.create("taskrun.yaml"))
-	b.await(t, `document.querySelector("a[href$='/taskrun/steps/']") !== null`)
-	b.visit(t, of.page+"taskrun/steps/", `document.querySelector("h1")`)
-	b.run(t, `window.isTheSame = true`)
-	b.await(t, `document.querySelector("#state .succeeded") !== null && document.getElementById("live").dataset.seconds === "0"`)
-	require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
-	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.running").length`), "steps ran")
-	require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.waiting").length`), "steps waited for each other")
-	b.await(t, `[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`)
-	require.Empty(t, violations(t, b, axe(t)))
-	b.takePicture(t, "page", true)
+	of := ofTheCluster(t)
+	inBrowsers(t, func(t *testing.T, b *browser) {
+		name := "steps" + b.name
+		b.visit(t, of.page, `document.querySelector("h1")`)
+		require.NoError(t, of.create("taskrun.yaml", "name: steps", "name: "+name))
+		b.await(t, `document.querySelector("a[href$='/taskrun/`+name+`/']") !== null`)
+		b.visit(t, of.page+"taskrun/"+name+"/", `document.querySelector("h1")`)
+		b.run(t, `window.isTheSame = true`)
+		b.await(t, `document.querySelector("#state .succeeded") !== null && document.getElementById("live").dataset.seconds === "0"`)
+		require.True(t, value[bool](t, b, `window.isTheSame === true`), "the page was loaded again")
+		require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.running").length`), "steps ran")
+		require.Positive(t, value[int](t, b, `document.querySelectorAll("#charts a .bar.waiting").length`), "steps waited for each other")
+		b.await(t, `[...document.querySelectorAll(".log .r .t")].some((line) => line.textContent === "built")`)
+		require.Empty(t, violations(t, b, axe(t)))
+		if b.name == "" {
+			b.takePicture(t, "page", true)
+		}
+	})
 }
 
 // TestTheCommandShowsTheClusterToNobodyElse asks as other programs of this machine do that know the
@@ -206,5 +211,42 @@ func TestTheCommandShowsTheClusterToNobodyElse(t *testing.T) {
 		require.Equal(t, test.status == http.StatusOK, strings.Contains(string(text), of.namespace), name)
 		require.Empty(t, response.Header.Values("Access-Control-Allow-Origin"), name)
 		require.Equal(t, "same-origin", response.Header.Get("Cross-Origin-Resource-Policy"), name)
+		require.Contains(t, response.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';", name)
 	}
+}
+
+// TestTheCommandShowsTheClusterByTheRightsOfItsUser serves the page as a user without rights, and as
+// one who may view the namespace.
+func TestTheCommandShowsTheClusterByTheRightsOfItsUser(t *testing.T) {
+	of := ofTheCluster(t)
+	of.run(t, "wait", "job/report", "--for=condition=Complete", "--timeout=4m")
+	of.run(t, "create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount="+of.namespace+":viewer")
+	as := func(user string) string {
+		address, err := of.serve("--as=system:serviceaccount:" + of.namespace + ":" + user)
+		require.NoError(t, err)
+		return address
+	}
+	stranger := as("stranger")
+	get := func(path string) (status int, text string) {
+		response, err := http.Get(stranger + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, errors.Join(err, response.Body.Close()))
+		return response.StatusCode, string(body)
+	}
+	for _, path := range []string{"", "job/report/", "job/report/timeline.json"} {
+		status, text := get(path)
+		require.Equal(t, http.StatusForbidden, status, path)
+		require.Contains(t, text, "You may not read that", path)
+	}
+	status, log := get("job/report/logs/text")
+	require.Equal(t, http.StatusForbidden, status)
+	require.Contains(t, log, "forbidden")
+	require.NotContains(t, log, "last")
+
+	b := newChromium(t)
+	b.visit(t, as("viewer"), listed("job/report"))
+	b.clickOn(t, "a[href$='/job/report/']")
+	b.arrive(t, whole+` && `+seen+`.includes("last")`)
+	require.Contains(t, value[[]string](t, b, spans), "main|ran||exit code 0")
 }

@@ -11,7 +11,9 @@
 //
 // With the build tag e2e, there are tests whose names have Cluster, which make page runs: what the
 // page shows of runs and logs of a real cluster, by the command and, for a team, by the pod of the
-// log service. They share a namespace with the objects of testdata, and one process of the command.
+// log service, also through oauth2-proxy (folder oauth2proxy), where users log in at a provider of the
+// tests (login). They share a namespace with the objects of testdata, and most of them one process of the command.
+// With the tag slow, there is one that waits for the log service to join objects: make page-slow.
 //
 // The bench beside the tests compares the page with Tekton Dashboard.
 package page

@@ -19,7 +19,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logview"
 )
 
-// policy is that of the page.
+// policy is that of the page, and forbids as well to make elements of a text.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; require-trusted-types-for 'script'"
 
 // serveLog serves a page that has nothing but a log, and returns its address.

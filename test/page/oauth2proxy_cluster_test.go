@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,6 +27,8 @@ import (
 const (
 	// teamsPage is what docs/page.md says about the proxy, and proxyNamespace where it is there.
 	teamsPage, proxyNamespace = "../../docs/page.md", "entrypointer-page"
+	// ofTheTest labels that namespace, which an operator may have as well.
+	ofTheTest = "entrypointer.dev/made-by=test-page"
 	// loginManifest is the identity provider of the test.
 	loginManifest = `
 apiVersion: v1
@@ -39,6 +43,7 @@ spec:
       image: IMAGE
       args: [-keys=/provider/keys, -users=/users]
       ports: [{containerPort: 8080}]
+      readinessProbe: {periodSeconds: 1, httpGet: {path: /keys, port: 8080}}
       volumeMounts: [{name: provider, mountPath: /provider}, {name: users, mountPath: /users}]
   volumes:
     - {name: provider, configMap: {name: provider}}
@@ -64,19 +69,26 @@ func TestTheTeamsPageOfTheClusterIsReadThroughOAuth2Proxy(t *testing.T) {
 	of.run(t, "wait", "job/report", "--for=condition=Complete", "--timeout=4m")
 	servesTheTeam(t)
 	page := runsOAuth2Proxy(t, of)
-	run(t, "kubectl", "-n", of.namespace, "create", "rolebinding", "may-log-in", "--clusterrole=view", "--serviceaccount="+of.namespace+":may-read")
+	run(t, "kubectl", "-n", of.namespace, "create", "rolebinding", "may-read", "--clusterrole=view", "--serviceaccount="+of.namespace+":may-read")
 	list := "/namespaces/" + of.namespace + "/"
 	inBrowsers(t, func(t *testing.T, b *browser) {
 		b.logIn(t, page, list, "may-read")
 		b.arrive(t, listed("job/report"))
+		refreshed := func() bool {
+			return strings.Contains(run(t, "kubectl", "-n", proxyNamespace, "logs", "login"), "refreshed the token of may-read")
+		}
+		for end := time.Now().Add(time.Minute); !refreshed(); {
+			require.True(t, time.Now().Before(end), "the proxy asks for a new token")
+			b.visit(t, page+list, listed("job/report"))
+		}
 		b.clickOn(t, "a[href$='/job/report/']")
 		b.arrive(t, whole+` && `+seen+`.includes("last")`)
-		b.requireComplaint(t) // of the status 403 of the proxy's own page
+		b.requireComplaint(t, "status") // of the status 403 of the proxy's own page
 	})
 	inBrowsers(t, func(t *testing.T, b *browser) {
 		b.logIn(t, page, list+"job/report/", "may-not")
 		b.arrive(t, `document.querySelector("h1").textContent === "You may not read that"`)
-		b.requireComplaint(t)
+		b.requireComplaint(t, "status")
 	})
 	for name, change := range map[string]func(*http.Request){
 		"nobody": func(*http.Request) {},
@@ -109,12 +121,16 @@ func runsOAuth2Proxy(t *testing.T, of *tenant) (address string) {
 	t.Helper()
 	blocks, err := markdown.BlocksFor(teamsPage, t.Name())
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := command("", "kubectl", "delete", "namespace", proxyNamespace, "--ignore-not-found")
+	remove := func() {
+		_, err := command("", "kubectl", "delete", "namespace", "-l", ofTheTest)
 		require.NoError(t, err)
-	})
+	}
+	remove() // what a test left that was killed
+	require.Empty(t, run(t, "kubectl", "get", "namespace", proxyNamespace, "--ignore-not-found", "-o", "name"), "somebody has a proxy")
 	directory := t.TempDir()
 	require.NoError(t, markdown.Shell{Directory: directory, Environment: os.Environ()}.Run(t.Context(), blocks))
+	t.Cleanup(remove)
+	run(t, "kubectl", "label", "namespace", proxyNamespace, ofTheTest)
 
 	var provider struct{ Issuer string }
 	require.NoError(t, json.Unmarshal([]byte(run(t, "kubectl", "get", "--raw", "/.well-known/openid-configuration")), &provider))
@@ -136,7 +152,7 @@ func runsOAuth2Proxy(t *testing.T, of *tenant) (address string) {
 	require.NoError(t, err)
 	content, err := os.ReadFile(teamsPage)
 	require.NoError(t, err)
-	manifest := regexp.MustCompile("(?s)```yaml\n(.*?name: oauth2-proxy.*?)```").FindStringSubmatch(string(content))
+	manifest := regexp.MustCompile("```yaml\n([^`]*?name: oauth2-proxy[^`]*)```").FindStringSubmatch(string(content))
 	require.NotNil(t, manifest, "the manifest of the proxy in %s", teamsPage)
 	inside := "http://login." + proxyNamespace + ".svc"
 	applies(t, replaced(t, manifest[1],
@@ -144,6 +160,7 @@ func runsOAuth2Proxy(t *testing.T, of *tenant) (address string) {
 		"https://login.example.com", provider.Issuer,
 		"--client-id=kubernetes", "--client-id="+provider.Issuer,
 		"https://page.example.com/", "http://"+address+"/",
+		"--cookie-refresh=5m", "--cookie-refresh=2s",
 		"- --cookie-samesite=lax", strings.Join([]string{
 			// What takes the place of TLS, and of the provider's own description.
 			"- --cookie-samesite=lax", "- --cookie-secure=false", "- --skip-oidc-discovery", "- --oidc-email-claim=sub", "- --oidc-enabled-signing-alg=RS256,ES256",
@@ -174,5 +191,9 @@ func applies(t *testing.T, manifest string) {
 // builds returns the image of a program of the module in a directory, which ko builds.
 func builds(t *testing.T, directory, program string) string {
 	t.Helper()
-	return strings.TrimSpace(run(t, "bash", "-c", "cd "+directory+" && ko build "+program))
+	build := exec.CommandContext(t.Context(), "ko", "build", program)
+	build.Dir = directory
+	image, err := build.Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(image))
 }

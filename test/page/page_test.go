@@ -78,7 +78,7 @@ func TestThePolicyForbidsOtherScripts(t *testing.T) {
 			fetch("http://127.0.0.1:1/").catch(() => {});`)
 		b.await(t, `["script-src-elem", "script-src-attr", "style-src-attr", "img-src", "connect-src"].every((d) => window.violated?.includes(d))`)
 		require.False(t, value[bool](t, b, `window.isAttacked === true`))
-		b.requireComplaint(t) // as the end of the test would
+		b.requireComplaint(t, "Policy")
 	})
 }
 
@@ -153,7 +153,7 @@ func TestAChangeThatCantBeReadIsTold(t *testing.T) {
 			b.clickOn(t, "#live-pause") // and resume, which asks at once
 			b.await(t, `document.getElementById("live-note").textContent === "`+refused.words+`"`)
 		}
-		b.requireComplaint(t) // of responses that are errors
+		b.requireComplaint(t, "status")
 	})
 }
 

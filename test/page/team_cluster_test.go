@@ -26,7 +26,7 @@ import (
 
 // TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead installs the overlay, and opens the page of
 // the log service's pod behind a proxy that hands tokens on: as a user who may read the namespace, and
-// as one who may not. It comes after the other tests, since the log service is away for a moment.
+// as one who may not. It isn't parallel: the log service is away for a moment.
 func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
 	of := ofTheCluster(t)
 	of.run(t, "wait", "job/report", "--for=condition=Complete", "--timeout=4m")
@@ -57,7 +57,7 @@ func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
 			require.Empty(t, value[[]string](t, b, names))
 		}
 		require.Empty(t, violations(t, b, axe(t)))
-		b.requireComplaint(t) // of responses that are errors
+		b.requireComplaint(t, "status")
 	})
 	status, body := proxy.Get(list+"job/report/logs/text", users["bob"])
 	require.Equal(t, http.StatusForbidden, status, body)

@@ -70,7 +70,8 @@ func authorize(users string) http.Handler {
 	})
 }
 
-// token gives the ID token for a code, and for a refresh token, which is the name as well.
+// token gives the ID token for a code, and for a refresh token, which is the name as well. It prints
+// that a token was refreshed.
 func token(users string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user := r.PostFormValue("code") + r.PostFormValue("refresh_token")
@@ -84,6 +85,9 @@ func token(users string) http.Handler {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
+		}
+		if r.PostFormValue("refresh_token") != "" {
+			fmt.Println("refreshed the token of", user)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(map[string]any{
