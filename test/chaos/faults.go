@@ -62,7 +62,7 @@ var faults = []fault{
 	{name: "none", what: "nothing fails"},
 	{name: "injectors-killed", what: "all injectors are killed at once", refusals: true, inject: killInjectors},
 	{name: "injectors-gone", what: "the injectors are scaled to zero, and later up again", refusals: true, inject: removeInjectors},
-	{name: "injectors-gone-outage", what: "the injectors are scaled to zero, and later up again, while `config/outage` is installed and the namespaces have no options", refusals: true, taskRuns: true, stage: installOutage, inject: removeInjectors},
+	{name: "injectors-gone-outage", what: "the injectors are scaled to zero, and later up again, while `config/outage` is installed and the namespaces have no options", refusals: true, taskRuns: true, watch: untilTaskRuns, stage: installOutage, inject: removeInjectors},
 	{name: "injectors-one-by-one", what: "one injector is killed after the other", cut: true, inject: killInjectorsInTurn},
 	{name: "injectors-evicted", what: "the injectors are evicted, as by a drain of their nodes, which are cordoned if there are several", long: true, inject: evictInjectors},
 	{name: "leader-killed", what: "the leader among the injectors is killed when it has granted rights in some of many new namespaces", cut: true, stage: tidyUpAfterLeader, inject: killLeader, settled: requireGrants},
@@ -92,6 +92,9 @@ var faults = []fault{
 	{name: "api-server-killed", what: "the API server is killed, and later started", everybody: true, inject: killComponent("kube-apiserver")},
 	{name: "namespace-deleted", what: "the injector's namespace is deleted, and the product installed anew", refusals: true, unwrapped: true, long: true, inject: deleteNamespace},
 }
+
+// untilTaskRuns is when some TaskRuns have come: the load has one each ten seconds.
+const untilTaskRuns = 25 * time.Second
 
 // untilNextCertificate is when another certificate is served, and somewhat longer.
 const untilNextCertificate = serve.Overlap + 15*time.Second

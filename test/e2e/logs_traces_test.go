@@ -342,7 +342,7 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 	}
 
 	// Work of other kinds has a trace of its own each.
-	alone := taskRun("alone", pipelinev1.TaskSpec{Steps: []pipelinev1.Step{{Name: "only", Image: image(t, "busybox:1.37"), Command: []string{"true"}}}})
+	alone := taskRun("alone", pipelinev1.TaskSpec{Steps: []pipelinev1.Step{{Name: "first", Image: image(t, "busybox:1.37"), Command: []string{"true"}}}})
 	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), alone, metav1.CreateOptions{})
 	require.NoError(t, err)
 	job, err := cluster.Kube.BatchV1().Jobs(namespace).Create(t.Context(), &batchv1.Job{
@@ -363,9 +363,9 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 	ran, err := cluster.WaitForTaskRun(t.Context(), namespace, "alone")
 	require.NoError(t, err)
 	destination.waitFor(t, traceOf(ran.UID), map[string]map[string]string{
-		"alone":          {"cicd.pipeline.task.run.id": "alone", "cicd.pipeline.task.run.result": "success", "k8s.namespace.name": namespace},
-		"alone/only":     {"cicd.pipeline.task.run.id": "alone/step-only", "k8s.pod.name": "alone-pod"},
-		"alone/only/run": {"process.exit.code": "0"},
+		"alone":           {"cicd.pipeline.task.run.id": "alone", "cicd.pipeline.task.run.result": "success", "k8s.namespace.name": namespace},
+		"alone/first":     {"cicd.pipeline.task.run.id": "alone/step-first", "k8s.pod.name": "alone-pod"},
+		"alone/first/run": {"process.exit.code": "0"},
 	})
 	destination.waitFor(t, traceOf(job.UID), map[string]map[string]string{
 		"main":     {"k8s.job.name": "nightly", "k8s.container.name": "main", "process.exit.code": "0"},
