@@ -59,9 +59,20 @@ func TestTheTeamsPageOfTheClusterShowsToEachUserWhatTheyMayRead(t *testing.T) {
 		require.Empty(t, violations(t, b, axe(t)))
 		b.requireComplaint(t, "status")
 	})
-	status, body := proxy.Get(list+"job/report/logs/text", users["bob"])
-	require.Equal(t, http.StatusForbidden, status, body)
-	require.NotContains(t, body, "last")
+	for name, asked := range map[string]struct {
+		token  string
+		status int
+	}{"bob": {users["bob"], http.StatusForbidden}, "nobody": {"", http.StatusUnauthorized}, "with a token of no one's": {"a.b.c", http.StatusUnauthorized}} {
+		status, body := proxy.Get(list+"job/report/logs/text", asked.token)
+		require.Equal(t, asked.status, status, "%s: %s", name, body)
+		require.NotContains(t, body, "last", name)
+	}
+
+	page, err := of.serve("--trace-url=")
+	require.NoError(t, err)
+	b := newChromium(t)
+	b.visit(t, page+"pipelinerun/release/", over)
+	require.Equal(t, strings.ReplaceAll(operatorsTraces, "{traceID}", trace), value[string](t, b, `document.querySelector("#trace a").href`), "the command asks the log service where traces are")
 }
 
 // operatorsTraces is where the operator says that traces are.
