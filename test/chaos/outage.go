@@ -16,16 +16,7 @@ import (
 
 // removeInjectors scales the injectors to zero.
 func removeInjectors(ctx context.Context, e *environment) (healer, error) {
-	deployment, err := e.cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(ctx, framework.Injector, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading how many injectors there are: %w", err)
-	}
-	heal := func(ctx context.Context) error { return e.cluster.ScaleInjector(ctx, *deployment.Spec.Replicas) }
-	// In this order: pods that are stopped because of the scale drain for long.
-	if err := e.cluster.KillInjector(ctx, 1); err != nil {
-		return heal, err
-	}
-	return heal, e.cluster.ScaleInjector(ctx, 0)
+	return e.cluster.RemoveInjector(ctx)
 }
 
 // installOutage installs config/outage, and takes the log service from the namespaces: the TaskRuns of

@@ -82,6 +82,15 @@ func (r *ownRegistry) push(repository string) error {
 	return err
 }
 
+// behaveAs has the registry misbehave from now on, or serve again if there is no misbehaviour.
+func (r *ownRegistry) behaveAs(as misbehaviour) {
+	if as == nil {
+		r.behaviour.Store(nil)
+		return
+	}
+	r.behaviour.Store(&as)
+}
+
 // Close ends the registry.
 func (r *ownRegistry) Close() error { return r.server.Close() }
 
@@ -92,9 +101,8 @@ const openings = 16
 // a cluster with much to do. API servers send a request that comes while all connections are used over
 // another one, to any replica.
 func openEverywhere(ctx context.Context, e *environment) (healer, error) {
-	as := misbehaviour(isSlow) // so that all are used
-	e.registry.behaviour.Store(&as)
-	defer e.registry.behaviour.Store(nil)
+	e.registry.behaveAs(isSlow) // so that all are used
+	defer e.registry.behaveAs(nil)
 	l := &load{environment: e}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range []place{asking, all} {
@@ -114,9 +122,9 @@ func openEverywhere(ctx context.Context, e *environment) (healer, error) {
 // behave has the registry misbehave until it heals.
 func behave(as misbehaviour) inject {
 	return func(_ context.Context, e *environment) (healer, error) {
-		e.registry.behaviour.Store(&as)
+		e.registry.behaveAs(as)
 		return func(context.Context) error {
-			e.registry.behaviour.Store(nil)
+			e.registry.behaveAs(nil)
 			return nil
 		}, nil
 	}

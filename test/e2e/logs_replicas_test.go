@@ -8,9 +8,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,6 +24,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/koimage"
 )
 
 // moduleImage builds the image of a program of the module in a directory of the repository.
@@ -33,14 +32,7 @@ func moduleImage(t *testing.T, module, program string) string {
 	t.Helper()
 	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
-	build := exec.CommandContext(t.Context(), "ko", "build", program)
-	build.Dir = filepath.Join(top, filepath.FromSlash(module))
-	out, err := build.Output()
-	if failed, is := errors.AsType[*exec.ExitError](err); is {
-		t.Fatalf("building %s in %s: %v: %s", program, module, err, failed.Stderr)
-	}
-	require.NoError(t, err)
-	return strings.TrimSpace(string(out))
+	return koimage.Build(t, filepath.Join(top, filepath.FromSlash(module)), program)
 }
 
 // s3Bucket starts a server of S3 in a namespace of its own, and returns its bucket's URL.

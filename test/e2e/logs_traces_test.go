@@ -381,12 +381,16 @@ func TestAPipelineRunIsOneTraceWithAndWithoutTektonsTracing(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		traced = ""
 		for _, of := range runs.Items {
 			var headers map[string]string
 			if err := json.Unmarshal([]byte(of.Annotations["tekton.dev/taskrunSpanContext"]), &headers); err != nil || headers["traceparent"] == "" {
 				return fmt.Errorf("TaskRun %q has no trace: %w", of.Name, err)
 			}
 			ids := strings.Split(headers["traceparent"], "-")
+			if traced != "" && traced != ids[1] {
+				return errors.New("Tekton began to trace during the run, which has several traces")
+			}
 			traced, above[of.Name] = ids[1], ids[2]
 		}
 		return nil

@@ -31,21 +31,16 @@ import (
 // happens at the end of the test in any case.
 func takeDown(t *testing.T) (bringBack func()) {
 	t.Helper()
-	deployment, err := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(t.Context(), framework.Injector, metav1.GetOptions{})
-	require.NoError(t, err)
-	replicas := *deployment.Spec.Replicas
+	scaleUp, err := cluster.RemoveInjector(t.Context())
 	bringBack = sync.OnceFunc(func() {
 		// The test's own context may have ended.
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		require.NoError(t, cluster.ScaleInjector(ctx, replicas))
+		require.NoError(t, scaleUp(ctx))
 		require.NoError(t, cluster.WaitForInjector(ctx))
 	})
 	t.Cleanup(bringBack)
-	// In this order: pods that are stopped because of the scale drain for long,
-	// and the kubelet doesn't hear of a shorter time any more.
-	require.NoError(t, cluster.KillInjector(t.Context(), 1))
-	require.NoError(t, cluster.ScaleInjector(t.Context(), 0))
+	require.NoError(t, err)
 	eventually(t, 3*time.Minute, "the injector to be gone", func() error {
 		pods, err := cluster.InjectorPods(t.Context())
 		if err == nil && len(pods) > 0 {

@@ -99,6 +99,22 @@ func (c *Cluster) Scale(ctx context.Context, namespace, name string, replicas in
 	return nil
 }
 
+// RemoveInjector ends the injector's pods and scales the injector to zero. What it returns scales it
+// up again, and is there also if an error is.
+func (c *Cluster) RemoveInjector(ctx context.Context) (bringBack func(context.Context) error, err error) {
+	deployment, err := c.Kube.AppsV1().Deployments(SystemNamespace).Get(ctx, Injector, metav1.GetOptions{})
+	if err != nil {
+		return func(context.Context) error { return nil }, fmt.Errorf("reading how many injectors there are: %w", err)
+	}
+	bringBack = func(ctx context.Context) error { return c.ScaleInjector(ctx, *deployment.Spec.Replicas) }
+	// In this order: pods that are stopped because of the scale drain for long, and the kubelet doesn't
+	// hear of a shorter time any more.
+	if err := c.KillInjector(ctx, 1); err != nil {
+		return bringBack, err
+	}
+	return bringBack, c.ScaleInjector(ctx, 0)
+}
+
 // KillInjector deletes the injector's pods, and leaves them some seconds to
 // stop, which is less than they need to drain. With none, they are gone for
 // everybody but the kubelet, which may need a moment to end them.

@@ -123,17 +123,13 @@ func (of *tenant) kubectl(stdin string, args ...string) (string, error) {
 // run runs a command of kubectl in the namespace.
 func (of *tenant) run(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := of.kubectl("", args...)
-	require.NoError(t, err)
-	return out
+	return run(t, "kubectl", append([]string{"-n", of.namespace}, args...)...)
 }
 
 // asks runs a command of the plugin in the namespace.
 func (of *tenant) asks(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := command("", of.plugin, append(args, "-n", of.namespace)...)
-	require.NoError(t, err)
-	return out
+	return run(t, of.plugin, append(args, "-n", of.namespace)...)
 }
 
 // stop deletes the pod stops while it runs.

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/entrypointer/entrypointer/test/koimage"
 	"github.com/entrypointer/entrypointer/test/loopback"
 	"github.com/entrypointer/entrypointer/test/markdown"
 )
@@ -143,7 +143,7 @@ func runsOAuth2Proxy(t *testing.T, of *tenant) (address string) {
 		secret = append(secret, "--from-literal="+user+"="+strings.TrimSpace(of.run(t, "create", "token", user, "--audience="+provider.Issuer)))
 	}
 	run(t, "kubectl", secret...)
-	applies(t, strings.Replace(loginManifest, "IMAGE", builds(t, ".", "./login"), 1))
+	applies(t, strings.Replace(loginManifest, "IMAGE", koimage.Build(t, ".", "./login"), 1))
 	run(t, "kubectl", "-n", proxyNamespace, "wait", "pod/login", "--for=condition=Ready", "--timeout=2m")
 	login := forwarded(t, proxyNamespace, "pod/login", ":8080")
 
@@ -156,7 +156,7 @@ func runsOAuth2Proxy(t *testing.T, of *tenant) (address string) {
 	require.NotNil(t, manifest, "the manifest of the proxy in %s", teamsPage)
 	inside := "http://login." + proxyNamespace + ".svc"
 	applies(t, replaced(t, manifest[1],
-		"oauth2-proxy/oauth2-proxy:VERSION", builds(t, "oauth2proxy", "github.com/oauth2-proxy/oauth2-proxy/v7"),
+		"oauth2-proxy/oauth2-proxy:VERSION", koimage.Build(t, "oauth2proxy", "github.com/oauth2-proxy/oauth2-proxy/v7"),
 		"https://login.example.com", provider.Issuer,
 		"--client-id=kubernetes", "--client-id="+provider.Issuer,
 		"https://page.example.com/", "http://"+address+"/",
@@ -186,14 +186,4 @@ func applies(t *testing.T, manifest string) {
 	t.Helper()
 	_, err := command(manifest, "kubectl", "apply", "-f", "-")
 	require.NoError(t, err)
-}
-
-// builds returns the image of a program of the module in a directory, which ko builds.
-func builds(t *testing.T, directory, program string) string {
-	t.Helper()
-	build := exec.CommandContext(t.Context(), "ko", "build", program)
-	build.Dir = directory
-	image, err := build.Output()
-	require.NoError(t, err)
-	return strings.TrimSpace(string(image))
 }
